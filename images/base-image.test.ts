@@ -16,7 +16,7 @@ it.each([
   ["node@sha256:abc", false],
   [`node@${DIGEST}00`, false],
   ["", false],
-])("%s names one image for ever: %s", (image, expected) => {
+])("%s always names the same image: %s", (image, expected) => {
   expect(isPinned(image)).toBe(expected);
 });
 

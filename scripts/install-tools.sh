@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the pinned tools of the slower suites into a cache outside the tree, and prints where each one is.
-#   scripts/install-tools.sh ziti               the peer's program (CLI, controller, router, tunneler), built from its Go module
+#   scripts/install-tools.sh ziti               OpenZiti's program (CLI, controller, router, tunneler), built from its Go module
 #   scripts/install-tools.sh ziti-unversioned   the same as a development build, which announces v0.0.0
-#   scripts/install-tools.sh posture-client     e2e/peers/posture-client: a program on the newest SDK of the peer that can be built from its module
-#   scripts/install-tools.sh link-relay         e2e/peers/link-relay: both ends of grouped links on the peer's channel module
+#   scripts/install-tools.sh posture-client     e2e/peers/posture-client: a program on the newest SDK of OpenZiti that can be built from its module
+#   scripts/install-tools.sh link-relay         e2e/peers/link-relay: both ends of grouped links on OpenZiti's channel module
 #   scripts/install-tools.sh nft                the folder with the program nft: the system's, else the one of Debian's packages
 #   scripts/install-tools.sh kubernetes         the folder with kube-apiserver, kubelet, kubectl, …, built from e2e/cluster/programs/go.mod
 #   scripts/install-tools.sh etcd               the folder with etcd (its program is called server), built from the same
@@ -37,7 +37,7 @@ build() {
   exec 9>"$binary.lock"
   if command -v flock >/dev/null; then flock 9; fi
   if [ ! -x "$binary" ]; then
-    command -v go >/dev/null || { echo "the peer needs Go to be built, and there is no 'go' on the PATH" >&2; exit 3; }
+    command -v go >/dev/null || { echo "OpenZiti needs Go to be built, and there is no 'go' on the PATH" >&2; exit 3; }
     echo "building ${binary##*/} (2 to 4 minutes the first time)" >&2
     if ! (cd "$folder" && CGO_ENABLED=0 go build -trimpath -o "$binary.new" -ldflags "$flags" "$package" >&2); then
       echo "${binary##*/} could not be built from its Go module (see above)" >&2
@@ -48,13 +48,13 @@ build() {
   echo "$binary"
 }
 
-# own_program FOLDER: one of ours, on the modules of others.
+# own_program FOLDER: one of our programs, on the modules of others.
 own_program() {
   local folder="$here/e2e/$1"
   build "$cache/${1##*/}-$(made_of "$folder")" "$folder" "-s -w" .
 }
 
-# made_of FOLDER: tells what a program is built from, for its name in the cache: a changed program or pin is built anew.
+# made_of FOLDER: tells what a program is built from, for its name in the cache: a changed program or pin is built again.
 made_of() {
   # Not every folder has each of them.
   { cat "$1"/go.mod "$1"/go.sum "$1"/*.go "$1"/coredns/*.go 2>/dev/null || true; } | cksum | cut -d ' ' -f 1

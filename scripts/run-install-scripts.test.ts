@@ -73,7 +73,7 @@ describe("install scripts", () => {
     await expect(readFile(join(dir, "told"))).rejects.toThrow(/ENOENT/);
   });
 
-  it.each(["sneaky", "constructor"])("of %s, which nobody has decided on, end the set-up", async (name) => {
+  it.each(["sneaky", "constructor"])("of %s, about which package.json says nothing, end the set-up", async (name) => {
     await repository({ a: true }, { a: { hasInstallScript: true }, [name]: { hasInstallScript: true } });
     expect(await run()).toMatchObject({ status: 1, err: expect.stringContaining(name) });
     await expect(readFile(join(dir, "told"))).rejects.toThrow(/ENOENT/);

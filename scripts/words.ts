@@ -51,8 +51,7 @@ export const CLEAN: readonly string[] = [
   "{helm,examples}/**/*.{md,yaml,ts,js}",
   "{packages/{async,config-file},operator}/src/**/*.ts",
   "bench/README.md",
-  "images/**/*.ts",
-  "scripts/**/*.ts",
+  "{bench,e2e,images,scripts}/**/*.ts",
 ];
 
 /** Everything that the check is for. */
@@ -61,5 +60,5 @@ export const ALL: readonly string[] = [
   "docs/**/*.md",
   "{helm,examples}/**/*.{md,yaml,ts,js}",
   "{packages/*,controller,router,operator}/src/**/*.ts",
-  "{images,scripts}/**/*.ts",
+  "{bench,e2e,images,scripts}/**/*.ts",
 ];

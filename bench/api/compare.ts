@@ -16,7 +16,7 @@ export interface Comparison {
   readonly figure: string;
   /** `per second`: more is better; `ms`: less is. */
   readonly unit: "per second" | "ms";
-  /** How many times better than the peer we want to be; absent for figures that are only told. */
+  /** How many times better than OpenZiti we want to be; absent for figures that are only told. */
   readonly target?: number;
   readonly rounds: number;
   readonly round: (side: Side, round: number) => Promise<Round>;

@@ -1,11 +1,11 @@
 /**
- * The controller's API: ours beside the peer's in one run, then ours alone with 100,000 identities. Prints one line of JSON per figure
+ * The controller's API: ours beside OpenZiti's in one run, then ours alone with 100,000 identities. Prints one line of JSON per figure
  * (docs/benchmarks.md).
  *
  *     npm run bench:api                    everything
  *     npm run bench:api -- --quick         a tenth of the requests, and of the large network
  *     npm run bench:api -- --only table    the comparison alone, or `--only large`
- *     npm run bench:api -- --without peer  the comparison without the peer
+ *     npm run bench:api -- --without peer  the comparison without OpenZiti
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";

@@ -41,7 +41,7 @@ export interface LoopProbe {
 export interface OwnSide extends Side {
   readonly label: "ours";
   readonly port: number;
-  /** A connection to the embedded database; whoever asks ends it. */
+  /** A connection to the embedded database; the caller ends it. */
   database(): Promise<pg.Client>;
   /** Delay of the event loop since the last call. */
   probe(): Promise<LoopProbe>;
@@ -52,7 +52,7 @@ export interface OwnSide extends Side {
 /** Our controller with an embedded database, as its programs are run by hand. */
 export async function startOwn(folder: string): Promise<OwnSide> {
   mkdirSync(folder, { recursive: true });
-  // As root, the database runs under another user, who must be able to pass; else its folder would lie outside of ours.
+  // As root, the database runs under another user, who must be able to pass; otherwise its folder would lie elsewhere.
   chmodSync(folder, 0o711);
   const port = await freePort();
   const file = join(folder, "controller.yml");
@@ -133,7 +133,7 @@ export async function startOwn(folder: string): Promise<OwnSide> {
   };
 }
 
-/** The peer's controller; its database is a file in its own memory. */
+/** OpenZiti's controller; its database is a file in its own memory. */
 export async function startPeer(binary: string, folder: string): Promise<Side> {
   const { controller, port } = await startPeerController(binary, folder);
   const client = new LoadClient(port);

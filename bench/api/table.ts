@@ -1,4 +1,4 @@
-/** The figures that are compared with the peer: the same data on both sides, 8 requests at a time over keep-alive connections. */
+/** The figures that are compared with OpenZiti: the same data on both sides, 8 requests at a time over keep-alive connections. */
 import { checkPassword, hashPassword } from "../../controller/src/auth/password.ts";
 import { compare, type Emit, type Round, rounded } from "./compare.ts";
 import { type HttpRequest, type LoadResult, median } from "./http-client.ts";
@@ -203,7 +203,7 @@ async function warmUp(sides: readonly Side[]): Promise<void> {
 
 /** Logins with logouts. What argon2id costs is the hash's doing and not ours: it is measured by itself, and taken off. */
 async function measureLogins(sides: readonly Side[], effort: TableEffort, emit: Emit): Promise<void> {
-  const username = "somebody";
+  const username = "password-user";
   const password = "quite-a-long-password";
   const count = Math.ceil(effort.requests / 20);
   const loginAndOut = async (side: Side): Promise<Round> => {
@@ -229,7 +229,7 @@ async function measureLogins(sides: readonly Side[], effort: TableEffort, emit: 
     emit,
   );
 
-  // In turn with logins of ours, so that both have the same machine: what is left over is everything but the hash.
+  // In turn with our logins, so that both have the same machine: what is left over is everything but the hash.
   const own = sides.find((side) => side.label === "ours");
   const hash = await hashPassword(password);
   const rates: number[] = [];

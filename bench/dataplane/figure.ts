@@ -5,7 +5,7 @@ export interface Figure {
   readonly of?: string;
   readonly value: number;
   readonly unit: string;
-  /** The same of the peer, or of the yardstick, in the same minutes. */
+  /** The same of OpenZiti, or of the yardstick, in the same minutes. */
   readonly beside?: number;
   /** Compared with the target: `value` itself, or how it stands to `beside`. */
   readonly ratio?: number;

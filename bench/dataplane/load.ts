@@ -42,7 +42,7 @@ export async function upload(port: number, streams: number, bytes: number): Prom
   return (each * streams) / 1e3 / (performance.now() - started);
 }
 
-/** Rejects when the connection ends; a rejection that nobody waits for any more is none. */
+/** Rejects when the connection ends; a rejection without a waiter is ignored. */
 function failed(socket: Socket): Promise<never> {
   const promise = new Promise<never>((_, reject) => {
     socket.once("close", () => reject(new Error("the path closed the connection")));

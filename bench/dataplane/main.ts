@@ -1,12 +1,12 @@
 /**
- * The table of the data plane: our routers beside the peer's in one run, with the same load and the same tunnelers, and
+ * The table of the data plane: our routers beside OpenZiti's in one run, with the same load and the same tunnelers, and
  * our own ends over ours. One line of JSON per figure, with its target.
  *
  *     make bench                                     everything, and the wire alone (docs/benchmarks.md)
  *     npm run bench:dataplane -- [row …]             those rows only; without one: all
  *     npm run bench:dataplane -- --quick             a tenth of the bytes and circuits
  *     npm run bench:dataplane -- memory --minutes 10 how long memory is watched (default 1)
- *     npm run bench:dataplane -- --without peer      without anything of the peer
+ *     npm run bench:dataplane -- --without peer      without anything of OpenZiti
  *     npm run bench:dataplane -- --check             exits with 1 when a target is missed
  */
 

@@ -32,13 +32,13 @@ export interface MeasuredPath {
 
 /**
  * The networks under test and the paths over them, each started when it is first asked for and kept until the end: so the
- * rounds of a figure can alternate between them within the same minute. Programs of ours run packed, as users run them.
+ * rounds of a figure can alternate between them within the same minute. Our programs run packed, as users run them.
  */
 export class Paths {
   readonly folder: string;
   /** Where connections come out. */
   readonly target: Program;
-  /** The peer's program; without it there is nothing to compare with. */
+  /** OpenZiti's program; without it there is nothing to compare with. */
   readonly binary: string | undefined;
   readonly #paths = new Map<PathName, Promise<MeasuredPath>>();
   readonly #stops: (() => Promise<unknown>)[] = [];

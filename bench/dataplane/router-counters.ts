@@ -1,6 +1,6 @@
 import { request } from "node:https";
 
-/** What a router of ours has counted since it started, summed over labels, by the names it has at `/metrics`. */
+/** What our router has counted since it started, summed over labels, by the names it has at `/metrics`. */
 export type RouterCounters = ReadonlyMap<string, number>;
 
 const LINE = /^sallyport_router_(\w+?)(?:_total)?(?:\{[^}]*\})? ([\d.e+]+)$/;

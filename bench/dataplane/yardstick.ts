@@ -15,7 +15,7 @@ const ACK = Buffer.alloc(200, 0x11);
 
 /** What passes the pipe. */
 export interface PipeLoad {
-  /** Bytes of a TLS record of the sender; absent: as many as fit. The peer's tunnelers send 10 KB. */
+  /** Bytes of a TLS record of the sender; absent: as many as fit. OpenZiti's tunnelers send 10 KB. */
   readonly recordBytes?: number;
   /** As a router with flow control, it carries acknowledgements the other way. */
   readonly isAcknowledged?: boolean;

@@ -46,7 +46,7 @@ export class Readiness {
     return await promise;
   }
 
-  /** Versions of all resources, by which one sees that nobody wrote. */
+  /** Versions of all resources, which stay the same while no client writes. */
   versions(): ReadonlyMap<string, string> {
     return new Map(
       this.#all().map((object) => [`${object.kind} ${keyOf(object)}`, object.metadata.resourceVersion ?? ""]),

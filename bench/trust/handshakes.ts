@@ -25,7 +25,7 @@ export async function* handshakeRows(runs: number): AsyncGenerator<Row> {
     (["node", "ours"] as const).map((kind) => perHandshake(kind, kind === "node" ? runs : 1)),
   );
   const [node, ours] = costs.map((cost) => Number(cost.toFixed(1)));
-  yield { figure: "a stranger's handshake of 98 KB", value: ours ?? Number.NaN, ...{ unit: "CPU ms", node, runs } };
+  yield { figure: "an untrusted handshake of 98 KB", value: ours ?? Number.NaN, ...{ unit: "CPU ms", node, runs } };
   const value = Number((await perSecond("ours", FLOOD_SECONDS)).toFixed(1));
   const alone = Number((await perSecond("node", FLOOD_SECONDS_OF_NODE)).toFixed(1));
   yield {

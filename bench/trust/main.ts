@@ -1,5 +1,5 @@
 /**
- * What a stranger's chain costs: the CPU time from the certificates of a handshake to the answer that nobody vouches for them.
+ * What an untrusted chain costs: the CPU time from the certificates of a handshake to the answer that no authority vouches for them.
  * Prints one line of JSON for the worst of all chains, and one for each figure of the handshakes before it (docs/benchmarks.md).
  *
  *     npm run bench:trust -- [runs = 15] [--check]
@@ -33,7 +33,7 @@ function cost({ certificates }: HostileChain, anchors: readonly X509Certificate[
   } catch {
     isTrusted = false;
   }
-  if (isTrusted) throw new Error("a stranger's chain is trusted");
+  if (isTrusted) throw new Error("an untrusted chain is trusted");
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1000;
 }
@@ -55,7 +55,7 @@ const [[worst, value] = ["none", Number.NaN]] = [...costs].toSorted(([, a], [, b
 const isMet = value <= TARGET_MS;
 console.log(
   JSON.stringify({
-    figure: "a stranger's chain of 64 KiB",
+    figure: "an untrusted chain of 64 KiB",
     ...{ value, unit: "CPU ms", chain: worst, target: TARGET_MS, isMet, runs, all: Object.fromEntries(costs) },
   }),
 );

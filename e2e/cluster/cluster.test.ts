@@ -158,13 +158,13 @@ spec:
     // On the same node and on another: past a bridge and past a router.
     for (const node of ["node1", "node2"]) {
       const where = { spec: { nodeName: node } };
-      await cluster.kubectl(["delete", "pod", "friend", "stranger", "captive", "--ignore-not-found"]);
+      await cluster.kubectl(["delete", "pod", "friend", "outsider", "captive", "--ignore-not-found"]);
       await cluster.apply(pod("friend", ["fetch", "60", url], where));
-      await cluster.apply(pod("stranger", ["fetch", "3", url], where));
-      // Its address is known a moment after it began, and until then nobody keeps it in.
+      await cluster.apply(pod("outsider", ["fetch", "3", url], where));
+      // Its address is known a moment after it began, and until then no policy keeps it in.
       await cluster.apply(pod("captive", ["fetch", "10", `${cluster.server}/readyz`], where));
       expect(await output(cluster, "friend")).toBe("guarded");
-      for (const name of ["stranger", "captive"]) {
+      for (const name of ["outsider", "captive"]) {
         await cluster.kubectl(["wait", "--for=jsonpath={.status.phase}=Failed", `pod/${name}`, "--timeout=60s"]);
         expect(await cluster.kubectl(["logs", name])).toMatch(/context deadline exceeded|Client.Timeout/);
       }

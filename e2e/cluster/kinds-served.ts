@@ -7,7 +7,7 @@ interface Asked {
 
 /**
  * Resolves when the API server serves the kinds of all CRDs, or of those that `which` selects (arguments of kubectl).
- * Asked again and again: `kubectl wait` gives up at once on a CRD that nobody has looked at yet.
+ * Asked again and again: `kubectl wait` gives up at once on a CRD that no controller has looked at yet.
  */
 export async function kindsServed(cluster: Asked, which: readonly string[] = ["--all"]): Promise<void> {
   const wait = ["wait", "--for=condition=Established", "crd", ...which, "--timeout=30s"];

@@ -26,7 +26,7 @@ export interface KubectlOptions {
   readonly program: string;
   /** Path of the admin's kubeconfig. */
   readonly kubeconfig: string;
-  /** For what kubectl keeps, and for other kubeconfigs; whoever made it removes it. */
+  /** For what kubectl keeps, and for other kubeconfigs; its maker removes it. */
   readonly folder: string;
 }
 

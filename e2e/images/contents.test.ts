@@ -59,7 +59,7 @@ describe.skipIf(!canRun).each(PROGRAMS)("the image of the $program", ({ program,
     expect(found).toEqual(program === "controller" ? ["sh"] : []);
   });
 
-  it("belongs to root but for the data folder, gives no rights by owner, and can be written by nobody else", () => {
+  it("belongs to root but for the data folder, gives no rights by owner, and no other user can write it", () => {
     for (const path of image.paths()) {
       const { uid, gid, mode } = image.stat(path);
       const isData = path === "/var/lib/sallyport";

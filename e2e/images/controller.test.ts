@@ -97,7 +97,7 @@ describe.skipIf(!canRun)("the controller's image", () => {
     const fresh = dataFolder();
     const args = ["init", "--dir", "/var/lib/sallyport"];
     const controller = image.start({ args, mounts: { "/var/lib/sallyport": fresh } });
-    // A signal is lost until somebody handles it; or the kernel ends the process by it, while Node holds signals back in its first thread only.
+    // A signal is lost until the program has a handler; or the kernel ends the process by it, while Node holds signals back in its first thread only.
     const timer = setInterval(() => signalTo(controller, "SIGTERM"), 50);
     const status = await controller.exited;
     clearInterval(timer);

@@ -60,7 +60,7 @@ describe("routers whose system clocks jump, by a day and by two", () => {
       const jumped = network.routers.map((router) => router.nextLine(/the clock has jumped/));
       for (const router of network.routers) router.signal("SIGHUP");
       await Promise.all(jumped);
-      // Whoever goes by that clock sees a day of silence at the next look, or looks no more for a day.
+      // A timer on that clock sees a day of silence at the next look, or does not look for a day.
       await Promise.race([delay(UNRESPONSIVE_MS + 1_000), ...noticed]);
       await exchange(await client.dial("echo", { allowHalfOpen: true }), 2, MIB);
     };

@@ -228,7 +228,7 @@ describe("access that is taken away", { timeout: 60_000 }, () => {
     await dialsAgain(client, "echo");
   });
 
-  it("identities deleted: circuits and terminators go, and nobody can log in as them", async () => {
+  it("identities deleted: circuits and terminators go, and logins as them are refused", async () => {
     const doomed = await declareService(network, { name: "doomed" });
     const hosting = await load(doomed.hostFile);
     await hostEcho(hosting, "doomed");
@@ -256,7 +256,7 @@ describe("access that is taken away", { timeout: 60_000 }, () => {
   });
 });
 
-describe("a router enrolled anew", { timeout: 60_000 }, () => {
+describe("a router enrolled again", { timeout: 60_000 }, () => {
   it("loses its channel at once, cannot come back with the old certificate, and can with a new one", async () => {
     await network.enrollRouter("r3");
     await network.startRouter("r3");

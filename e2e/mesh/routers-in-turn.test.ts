@@ -17,7 +17,7 @@ const call = async (client: Context, seed: number): Promise<void> =>
   void (await exchange(await client.dial("echo", halfOpen), seed, 1_000));
 
 /** As an upgrade goes: the next router is told to stop as soon as the controller has the one before again. */
-describe("two routers that are started anew one after the other", { timeout: 480_000 }, () => {
+describe("two routers that are restarted one after the other", { timeout: 480_000 }, () => {
   const folder = makeScratch("in-turn");
   let network: Network;
   let host: Context;

@@ -3,7 +3,8 @@ import { request } from "node:http";
 import { join } from "node:path";
 import type { InterceptTarget } from "@sallyport/tunnel";
 import type { Program } from "../network/program.ts";
-import type { Host } from "./network-namespace.ts";
+import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { type Host, Site } from "./network-namespace.ts";
 
 /** `interceptor-program.ts` running on a host, and the commands it takes. */
 export class InterceptingHost {
@@ -68,6 +69,42 @@ export class InterceptingHost {
       ask.on("error", reject);
       ask.end(JSON.stringify(body));
     });
+  }
+}
+
+/** A router on which an interceptor may run, a client behind it, and a network in which services have their addresses. */
+export class InterceptionSite {
+  readonly folder = makeScratch("interception");
+  router!: Host;
+  client!: Host;
+  readonly #site = new Site();
+
+  async build(): Promise<void> {
+    this.router = await this.#site.host("router");
+    this.client = await this.#site.host("client");
+    const [ofRouter, ofClient] = [
+      ["192.0.2.1/24", "2001:db8::1/64"],
+      ["192.0.2.2/24", "2001:db8::2/64"],
+    ];
+    await this.#site.cable(this.router, ofRouter, this.client, ofClient);
+    await this.client.ip("route", "add", "default", "via", "192.0.2.1");
+    await this.client.ip("-6", "route", "add", "default", "via", "2001:db8::1");
+    this.router.resolveWith("127.0.0.1");
+    this.client.resolveWith("192.0.2.1");
+  }
+
+  /** Starts an interceptor on the router. @param prefix a command that starts it, such as `setpriv` */
+  async start(
+    options: object = {},
+    env: Readonly<Record<string, string>> = {},
+    prefix: readonly string[] = [],
+  ): Promise<InterceptingHost> {
+    return await InterceptingHost.start(this.router, this.folder, options, env, prefix);
+  }
+
+  async close(): Promise<void> {
+    await this.#site.close();
+    removeScratch(this.folder);
   }
 }
 

@@ -37,7 +37,7 @@ describe.skipIf(!hasNamespaces)("names under a wildcard", () => {
     return address;
   };
 
-  test("make room for others when nobody uses them, and never while a client is connected", async () => {
+  test("make room for others when they are unused, and never while a client is connected", async () => {
     const interceptor = await InterceptingHost.start(router, folder, {
       dnsSvcIpRange: "100.64.0.1/30",
       nameRestMs: 1_500,

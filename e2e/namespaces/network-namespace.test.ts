@@ -38,12 +38,12 @@ describe.skipIf(!hasNamespaces)("network namespaces of tests", () => {
     expect(await ask(b, "203.0.113.1")).toBe("ENETUNREACH");
   });
 
-  test("a cut cable is silent, and works again when it is mended", async () => {
+  test("a cut cable is silent, and works again when it is repaired", async () => {
     const cable = await join();
     await echo(a, "192.0.2.1");
     await cable.cut();
     expect(await ask(b, "192.0.2.1")).toBe("silence");
-    await cable.mend();
+    await cable.repair();
     expect(await ask(b, "192.0.2.1", 10_000)).toBe("hello");
   });
 
@@ -120,7 +120,7 @@ describe.skipIf(!hasNamespaces)("network namespaces of tests", () => {
 
   test("closing a site ends what runs in it, and leaves nothing", async () => {
     await echo(a, "127.0.0.1");
-    // A daemon that nobody waits for.
+    // A daemon that its parent does not wait for.
     await a.run("bash", "-c", "setsid sleep 1000 </dev/null >/dev/null 2>&1 &");
     const before = (await site.here().run("ip", "netns", "pids", a.name!)).stdout.trim().split("\n");
     expect(before).toHaveLength(2);

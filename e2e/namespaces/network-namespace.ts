@@ -129,7 +129,7 @@ export class Cable {
     for (const { host, device } of [this.a, this.b]) await host.dropOn(device);
   }
 
-  async mend(): Promise<void> {
+  async repair(): Promise<void> {
     for (const { host, device } of [this.a, this.b]) await host.endDropOn(device);
   }
 

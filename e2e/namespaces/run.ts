@@ -2,7 +2,7 @@
  * Runs a test suite in network, mount and process namespaces of its own:
  * `node e2e/namespaces/run.ts [CONFIG] [vitest arguments]`, CONFIG being `e2e/namespaces/vitest.config.ts` when it does not end in `.config.ts`.
  *
- * What the tests do to routes, addresses, packet filters and /run/netns is seen by nobody else, and two runs at a time do
+ * What the tests do to routes, addresses, packet filters and /run/netns is seen by no other process, and two runs at a time do
  * not meet; when the runner ends, in whatever way, the kernel ends all processes and removes everything else.
  * Without root or without nft the suite still runs, but all of its tests are skipped, loudly (`setup.ts`).
  */

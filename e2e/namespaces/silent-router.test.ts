@@ -17,10 +17,10 @@ const ASKED_AFTER_MS = 3_000;
 
 const halfOpen = { allowHalfOpen: true };
 const routers = ["r1", "r2"];
-/** Each router has an address of its own, from which it also dials: who drops its packets cuts it off from everybody. */
+/** Each router has an address of its own, from which it also dials: a filter on its packets cuts it off from all others. */
 const addressOf = (router: string): string => `127.0.1.${routers.indexOf(router) + 1}`;
 
-/** Both ends may use both routers. The one that carries the client's connection vanishes: nobody is told, nothing is reset. */
+/** Both ends may use both routers. The one that carries the client's connection vanishes: no end is told, no connection is reset. */
 describe.skipIf(!hasNamespaces)("a router whose packets are dropped, all of them and without a word", () => {
   const folder = makeScratch("silent-router");
   const site = new Site();

@@ -38,7 +38,7 @@ describe.skipIf(!hasNamespaces)("a process without privileges that listens on th
     return squatter;
   };
 
-  test("costs nobody anything as long as a slot is left", async () => {
+  test("costs nothing as long as a slot is left", async () => {
     await squat(200, 246);
     const interceptor = await start();
     await interceptor.intercept({ name: "web", addresses: ["10.5.0.1"] });

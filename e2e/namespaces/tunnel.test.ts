@@ -296,7 +296,7 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
     ]
       .toSorted()
       .join("\n");
-    // Without the numbers of slots: who starts anew takes the first free one.
+    // Without the numbers of slots: a restarted tunneler takes the first free one.
     const local = async (): Promise<string> =>
       (await here.ip("route", "show", "table", "local"))
         .split("\n")

@@ -3,7 +3,7 @@ import { startNetwork } from "./network.ts";
 import { PeerCli } from "./peer-cli.ts";
 import { startPeerController } from "./peer-network.ts";
 
-/** A controller without routers, and the peer's CLI logged in to it as its administrator. */
+/** A controller without routers, and OpenZiti's CLI logged in to it as its administrator. */
 export interface BareController {
   readonly cli: PeerCli;
   /** API and control channel. */
@@ -11,13 +11,13 @@ export interface BareController {
   stop(): Promise<void>;
 }
 
-/** Starts our controller or the peer's in `folder` on a free port of this machine; `binary` is the peer's program. */
+/** Starts our controller or OpenZiti's in `folder` on a free port of this machine; `binary` is OpenZiti's program. */
 export async function startBareController(
-  whose: "ours" | "the peer's",
+  whose: "ours" | "OpenZiti's",
   binary: string,
   folder: string,
 ): Promise<BareController> {
-  if (whose === "the peer's") {
+  if (whose === "OpenZiti's") {
     const { cli, port, controller } = await startPeerController(binary, join(folder, "controller"));
     return { cli, port, stop: async () => void (await controller.stop()) };
   }

@@ -129,6 +129,6 @@ export async function startEcho(): Promise<TcpServer> {
 export async function openTcp(port: number): Promise<Socket> {
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
   await once(socket, "connect");
-  // A connection that is reset while nobody listens fails who uses it next, not the whole process.
+  // A connection that is reset while it has no listener fails its next user, not the whole process.
   return socket.on("error", () => {});
 }

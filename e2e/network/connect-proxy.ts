@@ -9,7 +9,7 @@ export class ConnectProxy {
   static readonly password = "let me: out";
   /** `host:port` of every tunnel that was asked for, as it was asked. */
   readonly asked: string[] = [];
-  /** Refuses everybody. */
+  /** Refuses every client. */
   isClosed = false;
   readonly #server: Server;
   readonly #sockets = new Set<Duplex>();

@@ -5,7 +5,7 @@ import { pseudoRandom } from "./bytes.ts";
 import { eventually } from "./eventually.ts";
 import { LINK_CONNECTIONS, type Mesh, type Pair } from "./mesh.ts";
 
-/** How a way ends: both ends are told, nobody hears anything more, or what comes cannot be decrypted. */
+/** How a way ends: both ends are told, neither end receives anything more, or what arrives cannot be decrypted. */
 export type CutKind = "reset" | "swallow" | "garble";
 
 /** Something that happens to the network while bytes are on their way; resolves when the next thing may happen. */

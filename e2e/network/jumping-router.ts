@@ -1,5 +1,5 @@
 /**
- * A router whose system clock jumps by a day, as somebody sets it: ahead with the first SIGHUP, back to the day before with the next,
+ * A router whose system clock jumps by a day, as an administrator sets it: ahead with the first SIGHUP, back to the day before with the next,
  * and so on. What goes by the steady clock (timers, `performance.now()`) goes on, as it does in the kernel.
  */
 const System = Date;

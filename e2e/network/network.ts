@@ -9,7 +9,7 @@ import { accepts, Program } from "./program.ts";
 const ROOT = join(import.meta.dirname, "..", "..");
 const ADMIN_PASSWORD = "correct-horse-battery";
 
-/** A whole network of ours: a controller with its embedded database, two linked routers `r1` and `r2`, and an administrator's client. */
+/** A whole Sallyport network: a controller with its embedded database, two linked routers `r1` and `r2`, and an administrator's client. */
 export interface Network {
   readonly folder: string;
   /** Port of the controller: API and control channel. */
@@ -95,7 +95,7 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
     for (const name of [...programs.keys()].toReversed()) await programs.get(name)?.stop();
   };
   try {
-    // As root, the database runs under another user, who must be able to pass; else its folder would lie outside of ours.
+    // As root, the database runs under another user, who must be able to pass; otherwise its folder would lie elsewhere.
     chmodSync(folder, 0o711);
     const controllerFolder = join(folder, "controller");
     const controllerFile = join(controllerFolder, "controller.yml");
@@ -214,9 +214,9 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
 /** A Management API client with an administrator's session. The network is on this machine: its own CA bundle is taken on first use. */
 export async function administrator(port: number, password: string): Promise<ApiClient<"management">> {
   const baseUrl = `https://localhost:${port}`;
-  const stranger = createClient("client", { baseUrl, tls: { rejectUnauthorized: false } });
-  const { data } = await stranger.listWellKnownCas();
-  stranger.close();
+  const anonymous = createClient("client", { baseUrl, tls: { rejectUnauthorized: false } });
+  const { data } = await anonymous.listWellKnownCas();
+  anonymous.close();
   const bundle = new x509.X509Certificates(Buffer.from(data.toString("latin1"), "base64"));
   const ca = bundle.map((certificate) => certificate.toString("pem")).join("\n");
   const client = createClient("management", { baseUrl, ca, tls: { allowPartialTrustChain: true } });

@@ -8,7 +8,7 @@ const ORDER = /^(put|get) (\d+) (\d+)\n$/;
 /**
  * A server for transfers in one direction. A client says `put <seed> <length>` or `get <seed> <length>` in a line of its
  * own, then so many bytes go in that direction, and then comes the next order; a `put` is answered with `go` first and
- * with their SHA-256 in hex at the end. Nobody half closes.
+ * with their SHA-256 in hex at the end. Neither end half closes.
  */
 export async function startOneWay(): Promise<TcpServer> {
   return await startTcpServer((socket) => {

@@ -5,10 +5,10 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** The peer's CLI with a login folder of its own, so that suites never meet each other's sessions. */
+/** OpenZiti's CLI with a login folder of its own, so that suites never meet each other's sessions. */
 export class PeerCli {
   readonly #binary: string;
-  /** What makes another process of the peer use the same login. */
+  /** What makes another process of OpenZiti use the same login. */
   readonly env: Readonly<Record<string, string>>;
 
   constructor(binary: string, folder: string) {

@@ -10,7 +10,7 @@ const ROOM_BYTES = 64 * 1024 * 1024;
 const FILLERS = ["filler-1", "filler-2"];
 const FILLER_BYTES = 400_000;
 
-/** A whole network of the peer: its controller and two routers, and a CLI that is logged in. */
+/** A whole network of OpenZiti: its controller and two routers, and a CLI that is logged in. */
 export interface PeerNetwork {
   readonly folder: string;
   readonly cli: PeerCli;
@@ -21,14 +21,14 @@ export interface PeerNetwork {
   stop(): Promise<void>;
 }
 
-/** The peer's controller alone, and a CLI that is logged in as `admin` with the password `admin`. */
+/** OpenZiti's controller alone, and a CLI that is logged in as `admin` with the password `admin`. */
 export interface PeerController {
   readonly cli: PeerCli;
   readonly port: number;
   readonly controller: Program;
 }
 
-/** Starts the controller in `folder` on a free port of this machine; resolves when a login succeeds. Whoever calls stops it. */
+/** Starts the controller in `folder` on a free port of this machine; resolves when a login succeeds. The caller stops it. */
 export async function startPeerController(binary: string, folder: string): Promise<PeerController> {
   mkdirSync(folder, { recursive: true });
   const [port = 0, unusedRouterPort = 0] = await freePorts(2);
@@ -56,9 +56,9 @@ export async function startPeerController(binary: string, folder: string): Promi
 }
 
 /**
- * Gives the database of the peer's controller all the room that it will need. v1.6.0 ended now and then with `fatal error: fault`, copying the peer
+ * Gives the database of OpenZiti's controller all the room that it will need. v1.6.0 ended now and then with `fatal error: fault`, copying the peer
  * data of a terminator into an answer. What fits (*inference*): the text lay in the mapped file, and was used after its transaction, when the file had grown and
- * was mapped elsewhere. A file that never outgrows its mapping is never mapped anew.
+ * was mapped elsewhere. A file that never outgrows its mapping is never mapped again.
  */
 async function makeRoom(cli: PeerCli, folder: string, database: string): Promise<void> {
   truncateSync(database, ROOM_BYTES);
@@ -76,7 +76,7 @@ function peerProgram(binary: string, folder: string, name: string, ...args: stri
   return new Program({ name, command: binary, args, env: { ZITI_HOME: folder }, cwd: folder, logFile });
 }
 
-/** Starts it in `folder` (emptied by whoever made it) on free ports of this machine; resolves when both routers are online. */
+/** Starts it in `folder` (its maker empties it) on free ports of this machine; resolves when both routers are online. */
 export async function startPeerNetwork(binary: string, folder: string): Promise<PeerNetwork> {
   const { cli, port: controllerPort, controller } = await startPeerController(binary, folder);
   const routerPorts = await freePorts(4);
@@ -112,7 +112,7 @@ export async function startPeerNetwork(binary: string, folder: string): Promise<
   }
 }
 
-/** A router file in the peer's own style; every listener on this machine's loopback. */
+/** A router file in OpenZiti's own style; every listener on this machine's loopback. */
 export function peerRouterFile(o: {
   folder: string;
   name: string;

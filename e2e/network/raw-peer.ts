@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 
-/** How a stranger connects: plain TCP, or TLS with whatever it has. */
+/** How an unauthenticated client connects: plain TCP, or TLS with whatever it has. */
 export interface RawPeerOptions {
   readonly isPlain?: boolean;
   readonly cert?: string;
@@ -10,21 +10,21 @@ export interface RawPeerOptions {
   readonly alpn?: string;
 }
 
-/** Who a program had to do with. */
-export interface Stranger {
+/** A connection as the program at its other end sees it. */
+export interface ConnectionOrigin {
   readonly address: string;
   readonly since: number;
 }
 
 /** The program ended the TLS handshake. */
-export class HandshakeRefused extends Error implements Stranger {
+export class HandshakeRefused extends Error implements ConnectionOrigin {
   readonly address: string;
   readonly since: number;
 
-  constructor(who: Stranger, cause: unknown) {
+  constructor(origin: ConnectionOrigin, cause: unknown) {
     super("the TLS handshake was refused", { cause });
-    this.address = who.address;
-    this.since = who.since;
+    this.address = origin.address;
+    this.since = origin.since;
   }
 }
 
@@ -39,10 +39,10 @@ export class RawPeer {
   readonly closed: Promise<Buffer>;
   #received: Buffer = Buffer.alloc(0);
 
-  private constructor(socket: Socket, who: Stranger) {
+  private constructor(socket: Socket, origin: ConnectionOrigin) {
     this.socket = socket;
-    this.address = who.address;
-    this.since = who.since;
+    this.address = origin.address;
+    this.since = origin.since;
     socket.on("data", (chunk: Buffer) => {
       this.#received = Buffer.concat([this.#received, chunk]);
     });
@@ -55,8 +55,8 @@ export class RawPeer {
     const since = Date.now();
     const raw = connectTcp({ host: "127.0.0.1", port });
     await once(raw, "connect");
-    const who = { address: `127.0.0.1:${raw.localPort}`, since };
-    if (o.isPlain === true) return new RawPeer(raw, who);
+    const origin = { address: `127.0.0.1:${raw.localPort}`, since };
+    if (o.isPlain === true) return new RawPeer(raw, origin);
     const socket = connectTls({
       socket: raw,
       rejectUnauthorized: false,
@@ -67,9 +67,9 @@ export class RawPeer {
     try {
       await once(socket, "secureConnect");
     } catch (error) {
-      throw new HandshakeRefused(who, error);
+      throw new HandshakeRefused(origin, error);
     }
-    return new RawPeer(socket, who);
+    return new RawPeer(socket, origin);
   }
 
   get received(): Buffer {

@@ -15,7 +15,7 @@ export interface Side {
   /** Of the user `admin`. */
   readonly token: string;
   readonly management: ApiClient<"management">;
-  /** The peer's CLI, logged in as `admin`. */
+  /** OpenZiti's CLI, logged in as `admin`. */
   readonly cli: PeerCli;
   /** A folder of its own. */
   readonly folder: string;
@@ -27,7 +27,7 @@ export interface SideBySide {
   stop(): Promise<void>;
 }
 
-/** Starts the peer's controller and ours, without routers, in `folder` on free ports of this machine; resolves when both have let their administrator in. */
+/** Starts OpenZiti's controller and ours, without routers, in `folder` on free ports of this machine; resolves when both have let their administrator in. */
 export async function startSideBySide(binary: string, folder: string): Promise<SideBySide> {
   const programs: Program[] = [];
   const clients: ApiClient<"management">[] = [];

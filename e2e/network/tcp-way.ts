@@ -138,7 +138,7 @@ export class TcpWay {
     );
     from.once("end", () =>
       after(() => {
-        // Whoever gave it up needs no answer; the other end still hears nothing.
+        // The end that gave it up needs no answer; the other end still hears nothing.
         if (pair.swallowed) from.destroy();
         else to.end();
       }),

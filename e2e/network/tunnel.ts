@@ -3,7 +3,7 @@ import { freePort } from "@sallyport/wire/testing/free-ports";
 import type { PeerCli } from "./peer-cli.ts";
 import { accepts, Program } from "./program.ts";
 
-/** A service hosted and dialled by the peer's tunnelers, its path forced over both routers of a network. */
+/** A service hosted and dialled by OpenZiti's tunnelers, its path forced over both routers of a network. */
 export interface TunnelledService {
   readonly name: string;
   /** TCP port of this machine; connections come out at the target. */

@@ -43,7 +43,7 @@ interface Workload extends KubeObject {
 
 /**
  * Plays controller manager and kubelet for the StatefulSets of managed Networks on a fake API server: lays out the volumes from ConfigMaps and Secrets below a
- * folder, runs the containers' arguments with the real program, and writes the status. A changed template starts the pod anew; the claim's volume stays.
+ * folder, runs the containers' arguments with the real program, and writes the status. A changed template restarts the pod; the claim's volume stays.
  */
 export class ControllerPods {
   readonly #server: FakeApiServer;

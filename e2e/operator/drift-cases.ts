@@ -1,9 +1,9 @@
-/** Of each kind: where its entities are, the spec that is declared, and what somebody changes in the entity. */
+/** Of each kind: where its entities are, the spec that is declared, and what an administrator changes in the entity. */
 export const DRIFT_CASES: readonly {
   readonly kind: string;
   readonly path: string;
   readonly spec?: object;
-  /** What somebody changes in the entity. */
+  /** What an administrator changes in the entity. */
   readonly change: object;
 }[] = [
   {

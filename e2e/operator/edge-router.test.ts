@@ -31,7 +31,7 @@ beforeAll(async () => {
   ca = readFileSync(join(folder, "network", "r1.ca"), "utf8");
 }, 240_000);
 afterEach(async () => {
-  // First the operator, which would make anew what it misses.
+  // First the operator, which would create again what it misses.
   await operator?.close();
   await pods?.close();
   // Names are those of the whole network.
@@ -212,7 +212,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     expect(pods.starts.get("eu-0-0")).toBe(2);
   });
 
-  test("is enrolled anew when the annotation asks for it, and when its volume is lost, and keeps its id", async () => {
+  test("is enrolled again when the annotation asks for it, and when its volume is lost, and keeps its id", async () => {
     await start();
     await operator.apply("EdgeRouter", "eu", { exposure: { type: "None" }, drainSeconds: 1 });
     const [router] = routersOf(await operator.ready("EdgeRouter", "eu"));
@@ -313,7 +313,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     expect((await entity(before?.id)).id).toBe(before?.id);
   });
 
-  test("is made once, whatever is lost on the way, and takes over one that nobody has", async () => {
+  test("is made once, whatever is lost on the way, and takes over one without an owner", async () => {
     await start();
     // One after the other: the finalizer, the id, the token, the file, the pod, the status; before they are done, and after.
     for (const path of [
@@ -360,7 +360,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     await expect.poll(() => operator.events("EdgeRouter", "eu")).toContain("Adopted");
   });
 
-  test("touches nothing that is somebody else's, and says what is in its way", async () => {
+  test("touches nothing of another owner, and says what is in its way", async () => {
     await start();
     const theirs = {
       metadata: { name: "eu-0-enrollment", namespace: "default" },

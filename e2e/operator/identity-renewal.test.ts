@@ -215,7 +215,7 @@ describe("an operator that dies", () => {
     expect(points).toEqual(calls.flatMap((call) => [`before ${call}`, `after ${call}`]));
   }, 120_000);
 
-  test("with a key that waits tells when somebody else used the token, and takes nothing from them by itself", async () => {
+  test("with a key that waits tells when another client used the token, and takes nothing from that client by itself", async () => {
     const server = await startApiServer();
     // After the Secret with the key was made.
     const mortal = new Mortal(identityReconciler(), 3);

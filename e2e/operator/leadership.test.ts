@@ -269,7 +269,7 @@ describe("when the lease ends at any moment, and the one who had it goes on besi
         break;
       }
       expect(stored()).toBe(before);
-      // Whoever leads next makes one that stays, whatever the other one had begun.
+      // The next leader makes one that stays, whatever the former one had begun.
       const next = await make(forEver());
       expect(next).toMatchObject({ cert: stored() });
     }

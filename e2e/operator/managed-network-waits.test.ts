@@ -43,7 +43,7 @@ describe("a managed Network whose controller can't be started yet", { timeout: 1
     expect(find(KINDS.ConfigMap, "b-controller")?.data?.["controller.yml"]).toContain("advertise: 192.0.2.7:1280");
   });
 
-  test("a database's URL is read from its Secret, and shown to nobody", async () => {
+  test("a database's URL is read from its Secret, and never shown", async () => {
     await t.apply("Network", "c", spec({ database: { urlSecretRef: { name: "db", key: "uri" } } }));
     await failing("c", "SecretNotFound");
     const put = (uri: string) =>
@@ -93,7 +93,7 @@ describe("a managed Network whose controller can't be started yet", { timeout: 1
     expect(find(KINDS.ConfigMap, "d-controller")?.data?.["controller.yml"]).toContain("serverCertificates:");
   });
 
-  test("a volume that somebody has made larger stays so", async () => {
+  test("a volume that a user has made larger stays so", async () => {
     await t.apply("Network", "f", spec({}));
     await failing("f", "ControllerStarting");
     const ref = { kind: KINDS.PersistentVolumeClaim, namespace: "default", name: "f-controller-data" };

@@ -287,13 +287,13 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
   test.each([
     ["its spec holds a mistake", mistake, "InvalidConfig", "overrides.nonsense"],
     ["the API server refuses what its spec asks for", refused, "ObjectRefused", "spec.affinity: Invalid value"],
-  ])("is used by an operator that is started anew while %s", async (_what, spec, reason, message) => {
+  ])("is used by an operator that restarts while %s", async (_what, spec, reason, message) => {
     const ref = { namespace: "default", name: "main" };
     const { networks, loops } = t.operator;
     const fault = { kind: "status", code: 422, reason: "Invalid", message } as const;
     const isRefused = reason === "ObjectRefused";
     const rule = { method: "PATCH", path: "/statefulsets/main-controller", times: isRefused ? 1_000 : 0, fault };
-    const mend = t.server.inject(rule);
+    const repair = t.server.inject(rule);
     const file = find(KINDS.ConfigMap, "main-controller")?.data;
     await t.apply("Network", "main", managed(spec));
     const { status } = await t.ready("Network", "main", "False", reason);
@@ -309,12 +309,12 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
       .toBe("Sallyport operator of default/main");
     await t.ready("Network", "main", "False", reason);
     await t.apply("Network", "main", managed());
-    mend();
+    repair();
     loops.resync();
     await t.ready("Network", "main");
   });
 
-  test("neither uses nor overwrites a Secret of the name of its own that is somebody else's", async () => {
+  test("neither uses nor overwrites a Secret of another owner that has the name of its own", async () => {
     const ref = { kind: KINDS.Secret, namespace: "default", name: "main-operator" };
     const own = secret("main-operator");
     const theirs = { metadata: { name: "main-operator", namespace: "default" }, data: { mine: "bWluZQ==" } };

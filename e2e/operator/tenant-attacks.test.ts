@@ -121,13 +121,13 @@ async function others(): Promise<unknown> {
 }
 
 const id = (name: string): string => ids.get(name) ?? "";
-const everybody = { identityRoles: ["#all"], serviceRoles: ["#all"] };
+const everyone = { identityRoles: ["#all"], serviceRoles: ["#all"] };
 const takeOver = { managementPolicy: "Adopt" };
 
 // biome-ignore format: a table
 const ATTACKS: readonly (readonly [what: string, kind: string, spec: () => Json])[] = [
-  ["dials everything", "ServicePolicy", () => ({ type: "Dial", ...everybody })],
-  ["hosts everything", "ServicePolicy", () => ({ type: "Bind", ...everybody })],
+  ["dials everything", "ServicePolicy", () => ({ type: "Dial", ...everyone })],
+  ["hosts everything", "ServicePolicy", () => ({ type: "Bind", ...everyone })],
   ["selects by the attributes of others", "ServicePolicy", () => ({ identityRoles: ["#staff"], serviceRoles: ["#web"] })],
   ["selects by nothing under AllOf", "ServicePolicy", () => ({ semantic: "AllOf", identityRoles: [], serviceRoles: [] })],
   ["selects by odd attributes", "ServicePolicy", () => ({ identityRoles: ["#", "#*", "##all", "# all", "#all\n", "#\u0000all"], serviceRoles: ["#*", "##all", "#ALL", "#.all", "#../all"] })],
@@ -140,7 +140,7 @@ const ATTACKS: readonly (readonly [what: string, kind: string, spec: () => Json]
   ["imports a policy", "ServicePolicy", () => ({ importId: id("bind"), name: "bind", type: "Bind" })],
   ["takes the name of a service", "OverlayService", () => ({ name: "payroll" })],
   ["adopts a service of another resource", "OverlayService", () => ({ ...takeOver, name: "payroll" })],
-  ["adopts a service of nobody", "OverlayService", () => ({ ...takeOver, name: "wiki", deletionPolicy: "Delete" })],
+  ["adopts a service without an owner", "OverlayService", () => ({ ...takeOver, name: "wiki", deletionPolicy: "Delete" })],
   ["imports a service", "OverlayService", () => ({ importId: id("wiki"), name: "wiki" })],
   ["watches a service", "OverlayService", () => ({ managementPolicy: "Observe", name: "wiki" })],
   ["has a service among those of others", "OverlayService", () => ({ roleAttributes: ["web"] })],
@@ -156,7 +156,7 @@ const ATTACKS: readonly (readonly [what: string, kind: string, spec: () => Json]
   ["takes a password login of an administrator", "Identity", () => ({ enrollment: { method: "none", username: "admin", passwordSecretRef: { name: "own", key: "password" } } })],
   ["adopts a config", "ServiceConfig", () => ({ ...takeOver, name: "host", data: { address: "evil.example", port: 2 } })],
   ["imports a config", "ServiceConfig", () => ({ importId: id("host"), name: "host", data: { address: "evil.example", port: 2 } })],
-  ["opens a router to everybody", "EdgeRouterPolicy", () => ({ identityRoles: ["#all"], edgeRouterRoles: ["#all"] })],
+  ["opens a router to all identities", "EdgeRouterPolicy", () => ({ identityRoles: ["#all"], edgeRouterRoles: ["#all"] })],
   ["opens a router by its id", "EdgeRouterPolicy", () => ({ edgeRouterIds: [id("eu")] })],
   ["adopts a policy of routers", "EdgeRouterPolicy", () => ({ ...takeOver, name: "routers" })],
   ["lets all services through a router", "ServiceEdgeRouterPolicy", () => ({ serviceRoles: ["#all"], edgeRouterRoles: ["#all"] })],

@@ -11,8 +11,8 @@ import { filteredRouters, ROUTERS } from "./answers/routers-by-filter.ts";
 import { updateAnswers } from "./answers/updates.ts";
 import { peer } from "./peer.ts";
 
-/** The same requests to the peer's controller and to ours, and what both answer. */
-describe.skipIf(peer.isMissing)("our APIs answer as the peer's do", () => {
+/** The same requests to OpenZiti's controller and to ours, and what both answer. */
+describe.skipIf(peer.isMissing)("our APIs answer as OpenZiti's do", () => {
   let folder = "";
   let sides: SideBySide;
   let both: Both;

@@ -9,27 +9,27 @@ import { type MixedNetwork, startMixedNetwork } from "./mixed-network.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
-/** What the peer would wait before it repeats, one and a half round trips, if ours took no time at all to acknowledge. */
+/** What OpenZiti would wait before it repeats, one and a half round trips, if ours took no time at all to acknowledge. */
 const PROMPT_MS = 150;
 /** The same when ours took 50 ms longer. */
 const LATE_MS = 225;
 /** Bytes in a payload of these transfers. */
 const PAYLOAD = 32 * 1024;
-/** Part of the processors' time that other programs take where nobody can say what a late acknowledgement means. */
+/** Part of the processors' time that other programs take from which on a late acknowledgement says nothing. */
 const BUSY = 0.1;
 /** Payloads that crossed each link end in each direction. */
 const PAYLOADS = (1024 * MIB) / PAYLOAD;
-/** How often it is tried until the peer repeats nothing. */
+/** How often it is tried until OpenZiti repeats nothing. */
 const ATTEMPTS = 3;
-/** What the peer may repeat in a try that is made again: one was seen in one of six tries on a quiet machine, and why is not known. */
+/** What OpenZiti may repeat in a try that is made again: one was seen in one of six tries on a quiet machine, and why is not known. */
 const STRAY = 3;
 /** Part of the payloads that may be repeated on a machine that is too busy to judge. */
 const FEW = 0.1;
-/** Part of the payloads whose acknowledgements the peer may lose anywhere: it has room for four, and drops the next. */
+/** Part of the payloads whose acknowledgements OpenZiti may lose anywhere: it has room for four, and drops the next. */
 const LOST = 0.05;
 
-// No other file of the peer suites runs beside this one.
-describe.skipIf(peer.isMissing)("our router and the peer's on a clean path", () => {
+// No other file of the suites with OpenZiti runs beside this one.
+describe.skipIf(peer.isMissing)("our router and OpenZiti's on a clean path", () => {
   let network: MixedNetwork;
   beforeAll(async () => {
     network = await startMixedNetwork("ours", "mine", {
@@ -39,13 +39,13 @@ describe.skipIf(peer.isMissing)("our router and the peer's on a clean path", () 
   });
   afterAll(() => network?.close());
 
-  // By the peer's clock, and without a queue on the way: a busy machine meets this, too, if not at once.
+  // By OpenZiti's clock, and without a queue on the way: a busy machine meets this, too, if not at once.
   it("our end acknowledges at once what comes alone", async () => {
     const { cli } = network.controller;
     const circuits = async (): Promise<readonly string[]> =>
       (await cli.run("fabric", "list", "circuits")).match(/[0-9A-Za-z]{20,22}/g) ?? [];
     const known = await circuits();
-    // Begins at the peer's router and ends at ours.
+    // Begins at OpenZiti's router and ends at ours.
     const socket = await openTcp(network.services[1].port);
     socket.on("error", () => {});
     const ping = async (): Promise<void> => {
@@ -55,7 +55,7 @@ describe.skipIf(peer.isMissing)("our router and the peer's on a clean path", () 
     };
     await ping();
     const circuit = (await circuits()).find((id) => !known.includes(id)) ?? "";
-    await eventually("the peer measures a round trip that is little longer than what we tell it to allow", async () => {
+    await eventually("OpenZiti measures a round trip that is little longer than what we tell it to allow", async () => {
       for (let i = 0; i < 20; i++) await ping();
       const detail = await cli.run("fabric", "inspect", "circuit", circuit);
       const repeatsAfter = Number(/originator: Initiator[\s\S]*?retxThreshold: (\d+)/.exec(detail)?.[1]);
@@ -66,7 +66,7 @@ describe.skipIf(peer.isMissing)("our router and the peer's on a clean path", () 
     socket.end();
   });
 
-  it("1 GiB each way: the peer repeats nothing, and we what was not acknowledged", async () => {
+  it("1 GiB each way: OpenZiti repeats nothing, and we what was not acknowledged", async () => {
     const METERS = ["retransmissions", "ack_duplicates"] as const;
     const countedNow = async () => {
       const sums = { theirs: 0, ours: 0, needless: 0 };
@@ -92,7 +92,7 @@ describe.skipIf(peer.isMissing)("our router and the peer's on a clean path", () 
           await download(await openTcp(port), 4, 512 * MIB);
         }
       } catch (error) {
-        // The peer's tunneler gives its router up when a probe takes 10 s.
+        // OpenZiti's tunneler gives its router up when a probe takes 10 s.
         broken = `, until the stream broke (${error instanceof Error ? error.message : error})`;
       }
       const after = await countedNow();
@@ -100,7 +100,7 @@ describe.skipIf(peer.isMissing)("our router and the peer's on a clean path", () 
       const ours = after.ours - before.ours;
       const needless = after.needless - before.needless;
       const others = share.ofOthers();
-      const said = `in 1 GiB each way the peer repeated ${theirs} payloads, and we ${ours}, ${needless} of them needlessly${broken}`;
+      const said = `in 1 GiB each way OpenZiti repeated ${theirs} payloads, and we ${ours}, ${needless} of them needlessly${broken}`;
       console.info(`${said}; other programs took ${Math.round(100 * others)} % of the processors`);
       const isNearlyClean = theirs <= STRAY && needless < PAYLOADS / 1_000 && ours < LOST * PAYLOADS && broken === "";
       if (isNearlyClean && theirs === 0) {

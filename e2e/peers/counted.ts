@@ -14,7 +14,7 @@ export async function counted(cli: PeerCli, name: string): Promise<Record<string
     const heading = /^(\S+)\.metrics\b/.exec(line)?.[1];
     if (heading !== undefined) {
       router = names.get(heading) ?? heading;
-      // The peer leaves out what it has not counted yet.
+      // OpenZiti leaves out what it has not counted yet.
       found[router] = 0;
     }
     if (/^\s*"?[a-z_.]+"?:/.test(line) && !/count/.test(line)) isNamed = line.includes(name);
@@ -24,12 +24,12 @@ export async function counted(cli: PeerCli, name: string): Promise<Record<string
   return found;
 }
 
-/** How many payloads routers of ours have dropped since their start, by the name of the meter and the router; empty on a clean path. */
-export async function dropped(cli: PeerCli, ours: readonly string[]): Promise<Record<string, number>> {
+/** How many payloads our routers have dropped since their start, by the name of the meter and the router; empty on a clean path. */
+export async function dropped(cli: PeerCli, ownRouters: readonly string[]): Promise<Record<string, number>> {
   const found: Record<string, number> = {};
   for (const meter of DROPPED) {
     const counts = await counted(cli, meter);
-    for (const router of ours) {
+    for (const router of ownRouters) {
       const count = counts[router];
       if (count === undefined) throw new Error(`router ${router} did not answer when it was asked for its metrics`);
       if (count > 0) found[`${meter} of ${router}`] = count;

@@ -24,7 +24,7 @@ const MIB = 1024 * 1024;
 describe.skipIf(peer.isMissing).each([
   { version: "v1.6.0", binary: peer.path },
   { version: "v0.0.0, newer than everything", binary: peer.unversionedPath },
-])("routers of the peer ($version) with our data model", ({ binary }) => {
+])("routers of OpenZiti ($version) with our data model", ({ binary }) => {
   let folder = "";
   let controller: TestController;
   let fabric: Fabric;
@@ -153,7 +153,7 @@ describe.skipIf(peer.isMissing).each([
       const socket = await openTcp(proxyPort);
       socket.write("still there?");
       await once(socket, "data");
-      // Whoever writes into a circuit that was ended may be reset: not `once(…)`, which rejects then.
+      // A client that writes into a circuit that was ended may be reset: not `once(…)`, which rejects then.
       const over = new Promise((resolve) => socket.once("end", resolve).once("close", resolve));
       let answered = 0;
       socket.on("data", () => {
@@ -167,7 +167,7 @@ describe.skipIf(peer.isMissing).each([
         await delay(300);
         return answered === before;
       });
-      // The peer's routers close what they have opened themselves half a minute later.
+      // OpenZiti's routers close what they have opened themselves half a minute later.
       await over;
       socket.destroy();
       await sameEverywhere();
@@ -228,7 +228,7 @@ describe.skipIf(peer.isMissing).each([
 
     await put(`/identities/${i0}`, { roleAttributes: ["odd"], name: "renamed", serviceHostingCosts: { [s1]: 7 } });
     await put(`/identities/${i2}`, { serviceHostingPrecedences: { [s2]: "failed" } });
-    // Taken back before the comparison: the peer's program ends when it compares identities with configs of their own.
+    // Taken back before the comparison: OpenZiti's program ends when it compares identities with configs of their own.
     await admin("POST", `/identities/${i1}/service-configs`, [{ serviceId: s2, configId: c2 }]);
     await admin("DELETE", `/identities/${i1}/service-configs`, [{ serviceId: s2, configId: c2 }]);
     await admin("POST", `/identities/${i2}/disable`, { durationMinutes: 0 });

@@ -14,7 +14,7 @@ import { peer } from "./peer.ts";
 const MIB = 1024 * 1024;
 
 /**
- * The peer's newest SDK with flow control of its own, on routers of ours. With several connections to a router it fails
+ * OpenZiti's newest SDK with flow control of its own, on our routers. With several connections to a router it fails
  * every circuit for which the router does not grant that. "3+1": and one more for its control messages alone.
  */
 describe.skipIf(peer.postureClient === "" || peer.isMissing).each([
@@ -22,7 +22,7 @@ describe.skipIf(peer.postureClient === "" || peer.isMissing).each([
   ["3", 3],
   ["3+1", 3],
 ])(
-  "flow control by the peer's SDK over %s connections to each router of ours, and by ours over %i",
+  "flow control by OpenZiti's SDK over %s connections to each of our routers, and by ours over %i",
   (connections, ourConnections) => {
     let folder = "";
     let network: Network;
@@ -85,7 +85,7 @@ describe.skipIf(peer.postureClient === "" || peer.isMissing).each([
       expect(dialer.tail.filter((line) => line.startsWith("dial refused"))).toEqual([]);
     });
 
-    it("no payload is dropped on the way: the peer writes its headers in random order", async () => {
+    it("no payload is dropped on the way: OpenZiti writes its headers in random order", async () => {
       const cli = new PeerCli(peer.path, folder);
       await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
       expect(await dropped(cli, ["r1", "r2"])).toEqual({});

@@ -18,11 +18,11 @@ const COMPLETE = /^accepted 3\+1 dialed 3\+1$/;
 const PATIENCE_MS = 8_000;
 
 /**
- * A link of two routers of ours which the peer's channel module ends and makes anew on its way: our `r1` dials what it takes for
+ * A link of two of our routers which OpenZiti's channel module ends and makes again on its way: our `r1` dials what it takes for
  * `r2`, and our `r2` is dialed by what it takes for `r1`. The module spreads what it sends over the connections of a group, without
  * regard to order.
  */
-describe.skipIf(peer.linkRelay === "")("grouped links with the peer's channel module at the other end", () => {
+describe.skipIf(peer.linkRelay === "")("grouped links with OpenZiti's channel module at the other end", () => {
   let folder = "";
   let network: Network;
   let relay: Program;
@@ -127,7 +127,7 @@ describe.skipIf(peer.linkRelay === "")("grouped links with the peer's channel mo
       const client = await serve(name, from, to);
       const [before] = await links();
       const breakOne = async (): Promise<void> => {
-        // Both sides lose one of their three, and each dialer, ours and the peer's, dials another.
+        // Both sides lose one of their three, and each dialer, ours and OpenZiti's, dials another.
         const lost = relay.nextLine(/accepted 2|dialed 2/);
         relay.signal("SIGUSR1");
         await lost;
@@ -144,8 +144,8 @@ describe.skipIf(peer.linkRelay === "")("grouped links with the peer's channel mo
     await expect(relay.nextLine(/accepted|dialed/, 2 * PATIENCE_MS)).rejects.toThrow(/accepted\|dialed/);
   });
 
-  it("are made anew when every connection breaks", async () => {
-    const client = await serve("anew", "r1", "r2");
+  it("are made again when every connection breaks", async () => {
+    const client = await serve("again", "r1", "r2");
     const [before] = await links();
     const again = relay.nextLine(COMPLETE);
     relay.signal("SIGUSR2");
@@ -155,7 +155,7 @@ describe.skipIf(peer.linkRelay === "")("grouped links with the peer's channel mo
       return after !== undefined && after.iteration > (before?.iteration ?? 0);
     });
     await eventually("an echo over it", async () => {
-      await exchange(await client.dial("anew", { allowHalfOpen: true }), 4, MIB);
+      await exchange(await client.dial("again", { allowHalfOpen: true }), 4, MIB);
       return true;
     });
   });

@@ -4,12 +4,12 @@ import { openTcp } from "../network/bytes.ts";
 import { type MixedNetwork, startMixedNetwork } from "./mixed-network.ts";
 import { peer } from "./peer.ts";
 
-/** The first answer on each half of a split link may take the peer's router three times its limit, which is 30 s here. */
+/** The first answer on each half of a split link may take OpenZiti's router three times its limit, which is 30 s here. */
 const PATIENCE_MS = 3 * 30_000;
 const BEAT_MS = 1_000;
 const ANSWER_MS = 20_000;
 
-describe.skipIf(peer.isMissing)("a split link to the peer's router", () => {
+describe.skipIf(peer.isMissing)("a split link to OpenZiti's router", () => {
   let network: MixedNetwork;
   beforeAll(async () => {
     // Any such section makes its limit 30 s instead of 60.

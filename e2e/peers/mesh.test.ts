@@ -11,7 +11,7 @@ import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
 
-describe.skipIf(peer.isMissing)("the peer's tunnelers over a triangle of our routers", () => {
+describe.skipIf(peer.isMissing)("OpenZiti's tunnelers over a triangle of our routers", () => {
   const folder = makeScratch("peer-mesh");
   let mesh: Mesh;
   let echo: TcpServer;

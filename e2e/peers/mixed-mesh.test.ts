@@ -9,9 +9,9 @@ const MIB = 1024 * 1024;
 describe.skipIf(peer.isMissing).each([
   { whose: "ours", dialer: "mine" },
   { whose: "ours", dialer: "theirs" },
-  { whose: "the peer's", dialer: "mine" },
-  { whose: "the peer's", dialer: "theirs" },
-] as const)("our router and the peer's on $whose controller, $dialer dials the link", ({ whose, dialer }) => {
+  { whose: "OpenZiti's", dialer: "mine" },
+  { whose: "OpenZiti's", dialer: "theirs" },
+] as const)("our router and OpenZiti's on $whose controller, $dialer dials the link", ({ whose, dialer }) => {
   let network: MixedNetwork;
   beforeAll(async () => {
     network = await startMixedNetwork(whose, dialer);

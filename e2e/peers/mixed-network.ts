@@ -14,10 +14,10 @@ import { peer } from "./peer.ts";
 
 const MAIN = join(import.meta.dirname, "..", "..", "router", "src", "main.ts");
 
-/** Two routers, "mine" is ours and "theirs" the peer's, and a service of the peer's tunnelers in each direction. */
+/** Two routers, "mine" is ours and "theirs" OpenZiti's, and a service of OpenZiti's tunnelers in each direction. */
 export interface MixedNetwork {
   readonly controller: BareController;
-  /** From our router to the peer's, and the other way. */
+  /** From our router to OpenZiti's, and the other way. */
   readonly services: readonly [TunnelledService, TunnelledService];
   close(): Promise<void>;
 }
@@ -33,10 +33,10 @@ const ECHOES: Traffic = { serve: startEcho, attempt: (socket) => exchangeThenEnd
 
 /**
  * @param dialer the router that dials the link; the other one only listens
- * @param theirSettings changes the file of the peer's router
+ * @param theirSettings changes the file of OpenZiti's router
  */
 export async function startMixedNetwork(
-  whose: "ours" | "the peer's",
+  whose: "ours" | "OpenZiti's",
   dialer: "mine" | "theirs",
   traffic: Traffic = ECHOES,
   theirSettings: (text: string) => string = (text) => text,
@@ -55,7 +55,7 @@ export async function startMixedNetwork(
 }
 
 async function start(
-  whose: "ours" | "the peer's",
+  whose: "ours" | "OpenZiti's",
   dialer: "mine" | "theirs",
   traffic: Traffic,
   theirSettings: (text: string) => string,
@@ -106,7 +106,7 @@ async function start(
   return { controller, services: [there, back] };
 }
 
-/** Enrolls a router that also is a tunneler, and runs it with this configuration: "mine" is ours, "theirs" the peer's. */
+/** Enrolls a router that also is a tunneler, and runs it with this configuration: "mine" is ours, "theirs" OpenZiti's. */
 export async function startEnrolledRouter(
   { cli }: BareController,
   folder: string,

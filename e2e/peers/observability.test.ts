@@ -19,7 +19,7 @@ const BYTES = 1_000_000;
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const SIDES = [{ whose: "ours" }, { whose: "the peer's" }] as const;
+const SIDES = [{ whose: "ours" }, { whose: "OpenZiti's" }] as const;
 
 describe.skipIf(peer.isMissing).each(SIDES)("what operators see of our router on $whose controller", ({ whose }) => {
   let folder = "";

@@ -13,7 +13,7 @@ import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
 
-describe.skipIf(peer.isMissing)("our SDK and the peer's tunneler at the two ends of a service", () => {
+describe.skipIf(peer.isMissing)("our SDK and OpenZiti's tunneler at the two ends of a service", () => {
   let folder = "";
   let network: Network;
   let cli: PeerCli;
@@ -48,7 +48,7 @@ describe.skipIf(peer.isMissing)("our SDK and the peer's tunneler at the two ends
   ])("$words", ({ isEncrypted }) => {
     const suffix = isEncrypted ? "secret" : "plain";
 
-    it("our SDK dials what the peer hosts", async () => {
+    it("our SDK dials what OpenZiti hosts", async () => {
       const name = `by-peer-${suffix}`;
       const files = await declareService({ cli, binary: peer.path, folder, name, targetPort: echo.port, isEncrypted });
       const host = tunnel(`${name}-host`, "host", "-i", files.hostFile);
@@ -66,7 +66,7 @@ describe.skipIf(peer.isMissing)("our SDK and the peer's tunneler at the two ends
       }
     });
 
-    it("the peer dials what our SDK hosts", async () => {
+    it("OpenZiti dials what our SDK hosts", async () => {
       const name = `by-us-${suffix}`;
       const files = await declareService({ cli, binary: peer.path, folder, name, targetPort: echo.port, isEncrypted });
       const context = await Context.load(files.hostFile);

@@ -13,7 +13,7 @@ import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
 
-describe.skipIf(peer.isMissing)("our tunneler on the peer's controller and routers", () => {
+describe.skipIf(peer.isMissing)("our tunneler on OpenZiti's controller and routers", () => {
   let folder = "";
   let network: PeerNetwork;
   let echo: TcpServer;
@@ -36,10 +36,10 @@ describe.skipIf(peer.isMissing)("our tunneler on the peer's controller and route
       const policy = ["create", "edge-router-policy", side, "--identity-roles", `#${side}`];
       await cli.edge(...policy, "--edge-router-roles", `#${router}`);
     }
-    const everybody = ["--service-roles", "#all"];
-    await cli.edge("create", "service-edge-router-policy", "all", ...everybody, "--edge-router-roles", "#all");
-    await cli.edge("create", "service-policy", "bind", "Bind", "--identity-roles", "#host", ...everybody);
-    await cli.edge("create", "service-policy", "dial", "Dial", "--identity-roles", "#client", ...everybody);
+    const allServices = ["--service-roles", "#all"];
+    await cli.edge("create", "service-edge-router-policy", "all", ...allServices, "--edge-router-roles", "#all");
+    await cli.edge("create", "service-policy", "bind", "Bind", "--identity-roles", "#host", ...allServices);
+    await cli.edge("create", "service-policy", "dial", "Dial", "--identity-roles", "#client", ...allServices);
     for (const [name, encryption, protocol, port] of [
       ["sealed", "ON", "tcp", echo.port],
       ["plain", "OFF", "tcp", echo.port],
@@ -64,7 +64,7 @@ describe.skipIf(peer.isMissing)("our tunneler on the peer's controller and route
     removeScratch(folder);
   });
 
-  const start = (whose: "our" | "the peer's", ...args: string[]): Program => {
+  const start = (whose: "our" | "OpenZiti's", ...args: string[]): Program => {
     const name = `${args[0]}-${whose}`.replaceAll(/[^a-z-]/g, "");
     const logFile = join(folder, `${name}.log`);
     const program =
@@ -77,8 +77,8 @@ describe.skipIf(peer.isMissing)("our tunneler on the peer's controller and route
 
   it.each([
     ["our", "our"],
-    ["our", "the peer's"],
-    ["the peer's", "our"],
+    ["our", "OpenZiti's"],
+    ["OpenZiti's", "our"],
   ] as const)("%s proxy and %s host: streams and datagrams, encrypted and not", async (client, host) => {
     const names = ["sealed", "plain", "sealed-udp", "plain-udp"] as const;
     const ports = await freePorts(names.length);
@@ -86,7 +86,7 @@ describe.skipIf(peer.isMissing)("our tunneler on the peer's controller and route
     start(host, "host", "-i", join(folder, "host.json"));
     const services = names.map((name) => `${name}:${port(name)}${name.endsWith("-udp") ? ":udp" : ""}`);
     const proxy = start(client, "proxy", "-i", join(folder, "client.json"), ...services);
-    // The peer's host closes right behind its last bytes, and its routers drop what was not acknowledged then.
+    // OpenZiti's host closes right behind its last bytes, and its routers drop what was not acknowledged then.
     const transfer = host === "our" ? exchange : exchangeThenEnd;
     for (const name of ["sealed", "plain"] as const) {
       await proxy.ready(`an echo of ${name}`, async () => {
@@ -111,9 +111,9 @@ describe.skipIf(peer.isMissing)("our tunneler on the peer's controller and route
     }
   });
 
-  it("health checks change the terminators that the peer's controller knows", async () => {
+  it("health checks change the terminators that OpenZiti's controller knows", async () => {
     const { cli } = network;
-    // It is opened twice: nobody else may be given it in between.
+    // It is opened twice: no other program may get it in between.
     const port = await freePort();
     const target = createServer((socket) => void socket.on("error", () => {}).pipe(socket)).listen(port, "127.0.0.1");
     await once(target, "listening");

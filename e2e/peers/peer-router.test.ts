@@ -17,7 +17,7 @@ const MIB = 1024 * 1024;
 describe.skipIf(peer.isMissing).each([
   { version: "v1.6.0", binary: peer.path },
   { version: "v0.0.0, newer than everything", binary: peer.unversionedPath },
-])("a router of the peer ($version) on our controller", ({ binary }) => {
+])("a router of OpenZiti ($version) on our controller", ({ binary }) => {
   let folder = "";
   let network: Network;
   let cli: PeerCli;
@@ -69,8 +69,8 @@ describe.skipIf(peer.isMissing).each([
     removeScratch(folder);
   });
 
-  it("serves the peer's tunnelers", async () => {
-    // Half closes are the peer's own business here: its router drops what is not acknowledged when its host closes.
+  it("serves OpenZiti's tunnelers", async () => {
+    // Half closes are OpenZiti's own business here: its router drops what is not acknowledged when its host closes.
     await exchangeThenEnd(await openTcp(service.port), 2, 16 * MIB);
     await Promise.all(Array.from({ length: 10 }, async (_, i) => exchangeThenEnd(await openTcp(service.port), i, MIB)));
   });

@@ -1,17 +1,17 @@
-/** The peer's program as the suites use it. */
+/** OpenZiti's program as the suites use it. */
 export interface PeerProgram {
   /** Path of the binary; empty when `isMissing`. */
   readonly path: string;
   /** The same program built without a version: it announces v0.0.0, which counts as newer than everything. */
   readonly unversionedPath: string;
-  /** A program on the newest SDK of the peer that its module registry serves: `posture-client/main.go`. */
+  /** A program on the newest SDK of OpenZiti that its module registry serves: `posture-client/main.go`. */
   readonly postureClient: string;
-  /** Both ends of grouped links on the peer's channel module: `link-relay/main.go`. */
+  /** Both ends of grouped links on OpenZiti's channel module: `link-relay/main.go`. */
   readonly linkRelay: string;
   readonly isMissing: boolean;
 }
 
-/** What `setup.ts` found; use `describe.skipIf(peer.isMissing)` so that a suite without the peer is counted as skipped. */
+/** What `setup.ts` found; use `describe.skipIf(peer.isMissing)` so that a suite without OpenZiti is counted as skipped. */
 export const peer: PeerProgram = {
   path: process.env.SALLYPORT_PEER ?? "",
   unversionedPath: process.env.SALLYPORT_PEER_UNVERSIONED ?? "",

@@ -14,12 +14,12 @@ import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { declareService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
 
-/** A network of ours or of the peer. */
+/** A network of Sallyport or of OpenZiti. */
 interface Side {
   readonly cli: PeerCli;
   readonly management: ApiClient<"management">;
   readonly port: number;
-  /** Starts the controller anew; absent where reports do not outlive that. */
+  /** Restarts the controller; absent where reports do not outlive that. */
   restart?(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -43,10 +43,10 @@ async function startPeers(folder: string): Promise<Side> {
   return { cli, management, port, stop };
 }
 
-/** By OIDC, which the peer's controller offers, the SDK reports to routers only, and loses what it reports before it is connected to one. */
+/** By OIDC, which OpenZiti's controller offers, the SDK reports to routers only, and loses what it reports before it is connected to one. */
 const SIDES = [
   { whose: "ours", start: startOurs, login: [] },
-  { whose: "the peer's", start: startPeers, login: ["legacy"] },
+  { whose: "OpenZiti's", start: startPeers, login: ["legacy"] },
 ] as const;
 
 const VERSION = "6.1.0";
@@ -54,7 +54,7 @@ const DOMAIN = "corp.example";
 
 /** The same on both sides: what clients are told, what they report, and what comes of it. Clients look every 10 seconds whether there is something new to report. */
 describe.skipIf(peer.postureClient === "").each(SIDES)(
-  "posture as the peer's SDKs report it to $whose",
+  "posture as OpenZiti's SDKs report it to $whose",
   ({ start, login }) => {
     let folder = "";
     let side: Side;

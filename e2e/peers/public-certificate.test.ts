@@ -14,7 +14,7 @@ import { startTunnelledService, type TunnelledService } from "../network/tunnel.
 import { peer } from "./peer.ts";
 
 describe.skipIf(peer.isMissing)(
-  "the peer's programs on our controller, whose API has a certificate of a public authority",
+  "OpenZiti's programs on our controller, whose API has a certificate of a public authority",
   () => {
     let folder = "";
     let certificate: PublicCertificate;
@@ -29,13 +29,13 @@ describe.skipIf(peer.isMissing)(
       writeFileSync(path(name), text, { mode: 0o600 });
       return path(name);
     };
-    /** Logs in with the certificate in an identity file, as a stranger who knows no authority yet. */
+    /** Logs in with the certificate in an identity file, as a client that knows no authority yet. */
     const loginWith = async (name: string): Promise<string> => {
       const { id } = JSON.parse(readFileSync(path(`${name}.json`), "utf8")) as { id: Record<string, string> };
       const pem = (text = "") => text.replace(/^pem:/, "");
       const [cert, key] = [save(`${name}.cert`, pem(id.cert)), save(`${name}.key`, pem(id.key))];
-      const stranger = new PeerCli(peer.path, path(`cli-${name}`));
-      return await stranger.edge("login", `localhost:${network.port}`, "-c", cert, "-k", key, "-y");
+      const anonymous = new PeerCli(peer.path, path(`cli-${name}`));
+      return await anonymous.edge("login", `localhost:${network.port}`, "-c", cert, "-k", key, "-y");
     };
     const isOnline = async (): Promise<boolean> => {
       const { data } = await network.management.listEdgeRouters({ query: { filter: 'name = "p1"' } });
@@ -103,7 +103,7 @@ describe.skipIf(peer.isMissing)(
       });
     });
 
-    it("tokens that were handed out when the certificate was replaced are to be had again, and enroll", async () => {
+    it("tokens that were handed out when the certificate was replaced are available again, and enroll", async () => {
       await cli.edge("create", "identity", "late", "-o", path("late.jwt"));
       const before = readFileSync(path("late.jwt"), "utf8").trim();
       await certificate.renew("public 2");
@@ -111,10 +111,10 @@ describe.skipIf(peer.isMissing)(
         return (await shownBy(network.port, "localhost", "http/1.1")) === "public 2";
       });
       await expect(cli.edge("enroll", path("late.jwt"), "-o", path("late.json"))).rejects.toThrow(/JWT|signature/i);
-      // Whoever has logged in or enrolled trusts the issuer and goes on.
+      // A client that has logged in or enrolled trusts the issuer and goes on.
       const { data } = await network.management.listIdentities({ query: { filter: 'name = "late"' } });
       let token = before;
-      await eventually("the token is signed anew", async () => {
+      await eventually("the token is signed again", async () => {
         const detail = await network.management.detailIdentity({ params: { id: data[0]?.id ?? "" } });
         token = detail.data.enrollment.ott?.jwt ?? before;
         return token !== before;

@@ -10,7 +10,7 @@ import { peer } from "./peer.ts";
 
 const run = promisify(execFile);
 
-describe.skipIf(peer.isMissing)("router files that the peer's generator writes", () => {
+describe.skipIf(peer.isMissing)("router files that OpenZiti's generator writes", () => {
   let scratch: string;
   beforeAll(() => {
     scratch = makeScratch("router-files");

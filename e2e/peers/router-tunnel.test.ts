@@ -15,8 +15,8 @@ import { peer } from "./peer.ts";
 const MIB = 1024 * 1024;
 const ROUTERS = ["mine", "theirs"] as const;
 
-describe.skipIf(peer.isMissing).each([{ whose: "the peer's" }, { whose: "ours" }] as const)(
-  "tunnelers inside our router and the peer's, on $whose controller",
+describe.skipIf(peer.isMissing).each([{ whose: "OpenZiti's" }, { whose: "ours" }] as const)(
+  "tunnelers inside our router and OpenZiti's, on $whose controller",
   { timeout: 180_000 },
   ({ whose }) => {
     const folder = makeScratch("router-tunnel");
@@ -89,7 +89,7 @@ describe.skipIf(peer.isMissing).each([{ whose: "the peer's" }, { whose: "ours" }
         90_000,
       );
       await exchangeThenEnd(await openTcp(port), 2, 8 * MIB);
-      // The client has no more to send long before everything is back. The peer's routers drop what is not acknowledged when their target closes.
+      // The client has no more to send long before everything is back. OpenZiti's routers drop what is not acknowledged when their target closes.
       const lengths = to === "theirs" ? [0, 10] : [0, 10, 8 * MIB];
       for (const length of lengths) await exchange(await openTcp(port), 4, length);
     });

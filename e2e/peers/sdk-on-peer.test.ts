@@ -13,7 +13,7 @@ import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
 
-describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", () => {
+describe.skipIf(peer.isMissing)("our SDK on OpenZiti's controller and routers", () => {
   let folder = "";
   let network: PeerNetwork;
   let echo: TcpServer;
@@ -21,7 +21,7 @@ describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", 
   let client: Context;
   const programs: Program[] = [];
 
-  /** The peer enrolls the client, we enroll the host: identity files are the same. */
+  /** OpenZiti enrolls the client, we enroll the host: identity files are the same. */
   beforeAll(async () => {
     folder = makeScratch("sdk-on-peer");
     echo = await startEcho();
@@ -132,7 +132,7 @@ describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", 
       );
     });
 
-    it("is dialled by the peer's tunneler", async () => {
+    it("is dialled by OpenZiti's tunneler", async () => {
       const port = await freePort();
       const proxy = tunnel(`proxy-${mode}`, "proxy", "-i", join(folder, "client.json"), `${service}:${port}`);
       await proxy.ready("its port", () => accepts(port));
@@ -144,7 +144,7 @@ describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", 
       await proxy.stop();
     });
 
-    it("dials what the peer's tunneler hosts", async () => {
+    it("dials what OpenZiti's tunneler hosts", async () => {
       const hosting = tunnel(`host-${mode}`, "host", "-i", join(folder, "host.json"));
       await hosting.ready("a first echo through it", async () => {
         await exchange(await client.dial(`theirs-${mode}`, { allowHalfOpen: true }), 1, 100);

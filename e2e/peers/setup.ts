@@ -4,7 +4,7 @@ import { announceSkip } from "../../scripts/run/skipped.ts";
 
 const SCRIPT = join(import.meta.dirname, "..", "..", "scripts", "install-tools.sh");
 
-/** Builds the peer's programs (or finds them in the cache) and hands their paths to the suites; without them those are skipped. */
+/** Builds OpenZiti's programs (or finds them in the cache) and hands their paths to the suites; without them those are skipped. */
 export function setup(): void {
   for (const [tool, variable] of [
     ["ziti", "SALLYPORT_PEER"],

@@ -12,7 +12,7 @@ import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
 
-describe.skipIf(peer.isMissing)("the peer's tunnelers over two of our routers", () => {
+describe.skipIf(peer.isMissing)("OpenZiti's tunnelers over two of our routers", () => {
   let folder = "";
   let network: Network;
   let cli: PeerCli;

@@ -13,7 +13,7 @@ export interface MadeRelease {
 }
 
 /**
- * Makes a release, as somebody who has cloned the repository into a new folder.
+ * Makes a release, as a user who has cloned the repository into a new folder.
  *
  * @param revision a commit or a tag
  * @param modules `here`: the npm packages that are installed here, where the commit is of now; `own`: those that it asks for

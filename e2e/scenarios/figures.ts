@@ -1,7 +1,7 @@
 import { eventually } from "../network/eventually.ts";
 import type { Stage } from "./stage.ts";
 
-/** A figure of a run, as a JSON line; targets are for a quiet machine, and nobody is held to them here. */
+/** A figure of a run, as a JSON line; targets are for a quiet machine, and no run fails by them here. */
 export function printFigure(figure: {
   readonly scenario: string;
   readonly what: string;

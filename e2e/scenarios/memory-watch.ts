@@ -1,4 +1,4 @@
-/** Follows all containers of a cluster, also those that are gone before anybody looks, for one that needed more memory than it may have. */
+/** Follows all containers of a cluster, also those that are gone before a client looks, for one that needed more memory than it may have. */
 import { pause } from "@sallyport/async";
 import type { ClusterHandle } from "../cluster/ways/handle.ts";
 

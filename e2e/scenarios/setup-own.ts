@@ -7,7 +7,8 @@ import { skip } from "./skipped.ts";
 export function setup(): void {
   try {
     const way = wayOf(process.env);
-    if (way === "existing") throw new NoClusterError("what is installed and removed there would be somebody else's");
+    if (way === "existing")
+      throw new NoClusterError("what is installed and removed there would belong to another user");
     if (way === "local") findTools();
     allowOwn();
   } catch (error) {

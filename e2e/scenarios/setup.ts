@@ -34,7 +34,7 @@ export async function setup(): Promise<(() => Promise<void>) | undefined> {
   return ending(cluster, new MemoryWatch(cluster));
 }
 
-/** Nothing of ours has needed more memory than it may have; the cluster goes in any case. */
+/** None of our containers has needed more memory than it may have; the cluster goes in any case. */
 function ending(cluster: ClusterHandle, memory: MemoryWatch): () => Promise<void> {
   return async () => {
     const checked = await Promise.allSettled([checkMemory(cluster)]);

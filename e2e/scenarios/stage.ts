@@ -36,11 +36,11 @@ export type Security = "restricted" | "baseline" | "privileged";
 export interface StageOptions {
   /** What the namespace lets pods do; `restricted` when absent. */
   readonly security?: Security;
-  /** Containers of ours may end and be started again: the scenario makes them. Otherwise that is an error at the end. */
+  /** Our containers may end and be started again: the scenario makes them. Otherwise that is an error at the end. */
   readonly restarts?: boolean;
 }
 
-/** A resource of ours as it is found. */
+/** One of our resources as it is found. */
 export interface Found extends Judged {
   readonly kind: string;
   readonly metadata: Judged["metadata"] & {
@@ -145,7 +145,7 @@ export class Stage {
     }
   }
 
-  /** Until every resource of ours in the namespace is ready. */
+  /** Until all of our resources in the namespace are ready. */
   async ready(timeoutS = 300): Promise<void> {
     await this.explained("wait", "--for=condition=Ready", "overlay", "--all", `--timeout=${timeoutS}s`);
   }
@@ -155,7 +155,7 @@ export class Stage {
     await this.explained("wait", `--for=${until}`, what, `--timeout=${timeoutS}s`);
   }
 
-  /** A resource of ours, or any other object. */
+  /** One of our resources, or any other object. */
   async get<T = Found>(kind: string, name: string): Promise<T> {
     return await this.cluster.get<T>(kind, name, this.namespace);
   }
@@ -165,7 +165,7 @@ export class Stage {
     return status?.conditions?.find((each) => each.type === type) as Condition | undefined;
   }
 
-  /** All resources of ours in the namespace. */
+  /** All of our resources in the namespace. */
   async resources(): Promise<Found[]> {
     return (JSON.parse(await this.kubectl("get", "overlay", "--output=json")) as { items: Found[] }).items;
   }
@@ -175,7 +175,7 @@ export class Stage {
     return (await this.resources()).map((each) => ({ kind: each.kind, name: each.metadata.name, ...healthOf(each) }));
   }
 
-  /** Kind, name and version of every object of some kinds, once nobody has changed any for a second. */
+  /** Kind, name and version of every object of some kinds, once none has changed for a second. */
   async settled(kinds: string): Promise<string[]> {
     let last: string[] | undefined;
     return await eventually(
@@ -256,7 +256,7 @@ export class Stage {
     }
   }
 
-  /** Deletes the namespace and waits until it is gone. @throws Error when a container of ours ended and was started again */
+  /** Deletes the namespace and waits until it is gone. @throws Error when one of our containers ended and was started again */
   async close(): Promise<void> {
     const restarted = this.#restarts ? [] : await this.#restarted();
     await this.cluster.kubectl(["delete", "namespace", this.namespace, "--ignore-not-found", "--timeout=300s"]);

@@ -47,7 +47,7 @@ for (let n = 0; n < 2; n++) void forever("fresh", false);
 void forever("kept", new http.Agent({ keepAlive: true, maxSockets: 1 }), known);
 http.createServer((asked, answer) => {
   answer.end(JSON.stringify(counts));
-  if (asked.url === "/anew") counts = { fresh: count(), kept: count(), connections: 0 };
+  if (asked.url === "/restart") counts = { fresh: count(), kept: count(), connections: 0 };
 }).listen(${PORT});
 process.on("SIGTERM", () => process.exit());`;
 
@@ -97,8 +97,8 @@ export class Traffic {
   }
 
   /** Begins to count from nothing; resolves with what was counted until now. */
-  async anew(): Promise<Counts> {
-    return await this.#ask("/anew");
+  async restartCounts(): Promise<Counts> {
+    return await this.#ask("/restart");
   }
 
   /** Until so many more calls of each kind were answered. */
@@ -130,7 +130,7 @@ const resource = (kind: string, name: string, spec: object) => ({
 
 function resources(dialSeconds: number | undefined): object[] {
   const identity = (name: string) => resource("Identity", name, { enrollment: { output: "IdentitySecret" } });
-  const everybody = (kind: string, roles: string) =>
+  const allOf = (kind: string, roles: string) =>
     resource(kind, "all", { semantic: "AnyOf", edgeRouterRoles: ["#public"], [roles]: ["#all"] });
   const policy = (type: string, identityName: string) =>
     resource("ServicePolicy", `web-${type.toLowerCase()}`, {
@@ -152,8 +152,8 @@ function resources(dialSeconds: number | undefined): object[] {
     }),
     policy("Bind", "host"),
     policy("Dial", "caller"),
-    everybody("EdgeRouterPolicy", "identityRoles"),
-    everybody("ServiceEdgeRouterPolicy", "serviceRoles"),
+    allOf("EdgeRouterPolicy", "identityRoles"),
+    allOf("ServiceEdgeRouterPolicy", "serviceRoles"),
   ];
 }
 

@@ -12,7 +12,7 @@ export interface Measure {
   readonly rss: number;
 }
 
-// Nobody exports the class.
+// The package does not export the class.
 const timer = setTimeout(() => {}, 0);
 clearTimeout(timer);
 const Timeout = timer.constructor as new () => object;

@@ -4,7 +4,7 @@
  * What a circuit must survive, so that its transfer has to end with the right checksum: every fault of a link (reset,
  * silence, packets lost or late, little room), a transit router that ends in whatever way, a controller that is killed
  * and started again. Two rules keep these within the limits that docs/router.md tells ("When something goes away"):
- * one fault at a time, and the next only when it is over for everybody: each pair linked again (after a reset by another
+ * one fault at a time, and the next only when it is over for all routers: each pair linked again (after a reset by another
  * link, after a silence by connections none of which is dead), lost packets repaired, each router online. So there always
  * is a way between the ends, and never is a way lost while there is no controller that could move circuits to another.
  *

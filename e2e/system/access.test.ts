@@ -184,7 +184,7 @@ describe("who reaches no controller, only a router", () => {
     socket.destroy();
   });
 
-  it("is nobody else by what it writes into headers, with and without a certificate of its own", async () => {
+  it("gains no other identity by what it writes into headers, with and without a certificate of its own", async () => {
     const { id: victim } = identityOf(guarded.clientFile);
     const { id: own } = identityOf(open.clientFile);
     const certificate = new X509Certificate(pem(victim.cert)).raw.toString("base64");

@@ -17,7 +17,7 @@ const scene = OperatorScene.ofThisFile();
 const FORCE_ORPHAN = { "sallyport.dev/force-orphan": "true" };
 
 describe("references", () => {
-  test("a policy waits for what it refers to, in whatever order that comes, and follows what is made anew", async () => {
+  test("a policy waits for what it refers to, in whatever order that comes, and follows what is made again", async () => {
     const main = { ...scene.network, settings: { roleScope: "Namespaced" } } as const;
     const operator = await scene.start({ networks: { main } });
     await operator.apply("ServicePolicy", "dial", { serviceRefs: [{ name: "web" }], identityRoles: ["#all"] });
@@ -165,7 +165,7 @@ describe("the deletion of a resource", () => {
     await operator.gone("OverlayService", "first");
   });
 
-  test("whose Network is one of ours that goes itself does not wait for a controller that is gone", async () => {
+  test("whose managed Network is deleted, too, does not wait for a controller that is gone", async () => {
     const operator = await scene.start();
     const network = { kind: kindNamed("Network"), namespace: "default", name: "main" };
     await operator.apply("OverlayService", "last");
@@ -247,7 +247,7 @@ describe("an external Network", () => {
     expect(await scene.entity("OverlayService", first.id)).toBeUndefined();
   });
 
-  test("that nobody can get into any more holds nobody up", async () => {
+  test("that no client can get into any more holds nothing up", async () => {
     const first = await declare(server);
     await first.operator.close();
     for (const ref of [SECRET, NETWORK, { ...NETWORK, kind: kindNamed("OverlayService"), name: "leaving" }])

@@ -1,4 +1,4 @@
-/** The operator's entities on a real controller of ours: each kind made, changed, adopted and taken away, with nothing to do in between. */
+/** The operator's entities on a real Sallyport controller: each kind made, changed, adopted and taken away, with nothing to do in between. */
 
 import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -183,7 +183,7 @@ describe.each(SPECS.map(([kind, first, second], index) => ({ kind, first, second
       expect(await next.sync()).toMatchObject({ state: "conflict", reason: "NameConflict" });
       next.spec({ ...first, managementPolicy: "Observe" });
       expect(await next.sync()).toMatchObject({ state: "observed", id, differences: [] });
-      // Whoever only looked has not become the owner.
+      // A resource that only looked has not become the owner.
       next.spec(first);
       expect(await next.sync()).toMatchObject({ state: "conflict", reason: "NameConflict" });
       next.spec({ ...first, managementPolicy: "Adopt" });

@@ -42,7 +42,7 @@ describe("the API server", () => {
     await operator.gone("OverlayService", "refused");
   });
 
-  test("where somebody else writes the status gets it back", async () => {
+  test("where another client writes the status gets it back", async () => {
     const operator = await scene.start();
     await operator.apply("OverlayService", "clobbered");
     const { id } = (await operator.ready("OverlayService", "clobbered")).status;
@@ -72,7 +72,7 @@ describe("a config in a Secret", () => {
   };
   const host = (address: string, port: unknown = 80) => JSON.stringify({ protocol: "tcp", address, port });
 
-  test("is waited for, followed, and shown to nobody, whatever is wrong with it", async () => {
+  test("is waited for, followed, and never shown, whatever is wrong with it", async () => {
     const operator = await scene.start();
     await operator.apply("ServiceConfig", "secret", spec);
     const missing = await operator.ready("ServiceConfig", "secret", "False", "SecretNotFound");
@@ -99,7 +99,7 @@ describe("a config in a Secret", () => {
     expect(shown(operator)).not.toContain("swordfish");
     await operator.delete("ServiceConfig", "secret");
     await operator.gone("ServiceConfig", "secret");
-    // Nobody reads the Secret any more.
+    // The operator does not read the Secret any more.
     await expect
       .poll(() => operator.server.watches.length, PATIENT)
       .toBe(operator.operator.loops.stores.reflectors.length);

@@ -20,7 +20,9 @@ interface Service {
   readonly name: string;
 }
 
-test("what always fails is tried ever more rarely, and wakes nobody who is in order", { timeout: 60_000 }, async () => {
+test("what always fails is tried ever more rarely, and wakes no resource that is in order", {
+  timeout: 60_000,
+}, async () => {
   const services: Service[] = [];
   const attempts: number[] = [];
   const list = (data: readonly unknown[]) =>
@@ -58,7 +60,7 @@ test("what always fails is tried ever more rarely, and wakes nobody who is in or
   expect(looksAtGood()).toBe(before);
 });
 
-test("a status that somebody writes while the operator is at work is put right after it", {
+test("a status that another client writes while the operator is at work is put right after it", {
   timeout: 60_000,
 }, async () => {
   const { promise: held, resolve: release } = Promise.withResolvers<void>();

@@ -9,7 +9,7 @@ import { OperatorScene } from "../operator/operator-scene.ts";
 const scene = OperatorScene.ofThisFile();
 const IDENTITY = { enrollment: { output: "IdentitySecret" } };
 describe("an Identity", () => {
-  test("of an outside issuer has no credentials of ours", async () => {
+  test("of an outside issuer has no credentials of the network", async () => {
     const operator = await scene.start();
     await operator.apply("Identity", "sso", { externalId: "me@example" });
     await operator.ready("Identity", "sso");

@@ -46,7 +46,7 @@ describe("a token in a Secret", () => {
     );
   });
 
-  test("comes back when somebody deletes its Secret, or changes what is in it", async () => {
+  test("comes back when a user deletes its Secret, or changes what is in it", async () => {
     const operator = await scene.start();
     await operator.apply("Identity", "stubborn");
     await operator.ready("Identity", "stubborn");
@@ -118,7 +118,7 @@ describe("an identity in a Secret", () => {
     }
   });
 
-  test("never takes the place of a Secret of somebody else, and comes when that is gone", async () => {
+  test("never takes the place of a Secret of another owner, and comes when that is gone", async () => {
     const operator = await scene.start();
     const theirs = {
       apiVersion: "v1",
@@ -148,7 +148,7 @@ describe("an identity in a Secret", () => {
     const { status } = await operator.ready("Identity", "lost", "False", "CredentialsMissing");
     expect(conditionOf(status.conditions, "Ready")?.message).toContain("sallyport.dev/re-enroll");
     expect(conditionOf(status.conditions, "CertificateValid")).toMatchObject({ status: "False" });
-    // Whoever still has it goes on.
+    // A client that still has it goes on.
     expect(await logIn(before)).toBe("lost");
     expect(await operator.writesOfAnotherLook()).toEqual([]);
     await operator.annotate("Identity", "lost", { "sallyport.dev/re-enroll": "1" });
@@ -159,7 +159,7 @@ describe("an identity in a Secret", () => {
     expect(await operator.writesOfAnotherLook()).toEqual([]);
   });
 
-  test("whose certificate an administrator took away stays out until somebody asks", async () => {
+  test("whose certificate an administrator took away stays out until a user asks", async () => {
     const operator = await scene.start();
     await operator.apply("Identity", "banned", IDENTITY);
     await operator.ready("Identity", "banned");
@@ -175,7 +175,7 @@ describe("an identity in a Secret", () => {
     expect(await logIn(fileOf(secretOf(operator, "banned-identity")))).toBe("banned");
   });
 
-  test("is enrolled anew when the identity itself was deleted by somebody", async () => {
+  test("is enrolled again when the identity itself was deleted", async () => {
     const operator = await scene.start();
     await operator.apply("Identity", "phoenix", IDENTITY);
     const { status } = await operator.ready("Identity", "phoenix");

@@ -14,7 +14,7 @@ const scene = OperatorScene.ofThisFile();
 const SYNC_NOW = "sallyport.dev/reconcile-requested-at";
 
 test.each(DRIFT_CASES)(
-  "$kind becomes an entity, is put right when somebody changes that, rests, and goes with it",
+  "$kind becomes an entity, is put right when an administrator changes that, rests, and goes with it",
   async ({ kind, path, spec = {}, change }) => {
     const name = `${kind.toLowerCase()}-a`;
     const operator = await scene.start();

@@ -23,7 +23,7 @@ const policies = async (): Promise<unknown[]> =>
 
 test("selectors and attributes are refused until the mark is gone, references are not", async () => {
   await operator.apply("ServicePolicy", "dial-all", { identityRoles: ["#all"], serviceRoles: ["#all"] });
-  await operator.apply("OverlayService", "web", { roleAttributes: ["everybody"] });
+  await operator.apply("OverlayService", "web", { roleAttributes: ["everyone"] });
   await operator.apply("Identity", "host", { roleAttributes: ["admins"] });
   for (const [kind, name, field] of [
     ["ServicePolicy", "dial-all", "identityRoles"],
@@ -48,7 +48,7 @@ test("selectors and attributes are refused until the mark is gone, references ar
   expect(await policies()).toHaveLength(2);
 });
 
-test("the Secret by which the Network gets in is nobody's config, and nobody's password", async () => {
+test("the Secret by which the Network gets in serves no config, and no password", async () => {
   await operator.apply("ServiceConfig", "leak", {
     data: null,
     dataFrom: { secretRef: { name: "admin", key: "password" } },

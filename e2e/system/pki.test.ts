@@ -46,12 +46,12 @@ const login = async (parts: { cert: string; key: string; ca: string }) => {
   return { client, isExtendRequested: session.headers["ziti-authenticator-extend-requested"] === "true" };
 };
 const anchorsServed = async (): Promise<number> => {
-  const stranger = createClient("client", {
+  const anonymous = createClient("client", {
     baseUrl: `https://localhost:${network.port}`,
     tls: { rejectUnauthorized: false },
   });
-  const { data } = await stranger.listWellKnownCas();
-  stranger.close();
+  const { data } = await anonymous.listWellKnownCas();
+  anonymous.close();
   return new x509.X509Certificates(Buffer.from(data.toString("latin1"), "base64")).length;
 };
 
@@ -73,7 +73,7 @@ describe("pki rotate on a controller that runs", () => {
   let before: Awaited<ReturnType<typeof login>>;
   let renewed: { cert: string; key: string; ca: string };
 
-  it("cuts nobody: identities, routers and handed-out tokens of before go on", async () => {
+  it("cuts no client off: identities, routers and handed-out tokens of before go on", async () => {
     before = await login(partsOf(echo.clientFile));
     expect(before.isExtendRequested).toBe(false);
     const { data } = await network.management.createIdentity({

@@ -74,11 +74,11 @@ describe("a network whose API has a certificate of a public authority", { timeou
     expect(await shownBy(network.port, undefined, "http/1.1")).toBe("controller");
   });
 
-  it("tells clients to trust its issuer besides the network's authority, and nobody gets in by it", async () => {
+  it("tells clients to trust its issuer besides the network's authority, and no client gets in by it", async () => {
     const baseUrl = `https://localhost:${network.port}`;
-    const stranger = createClient("client", { baseUrl, tls: { rejectUnauthorized: false } });
-    const { data } = await stranger.listWellKnownCas();
-    stranger.close();
+    const anonymous = createClient("client", { baseUrl, tls: { rejectUnauthorized: false } });
+    const { data } = await anonymous.listWellKnownCas();
+    anonymous.close();
     const served = new x509.X509Certificates(Buffer.from(data.toString("latin1"), "base64"));
     const names = served.map((one) => commonName(new X509Certificate(one.toString("pem"))));
     expect(names).toHaveLength(3);
@@ -91,7 +91,7 @@ describe("a network whose API has a certificate of a public authority", { timeou
     intruder.close();
   });
 
-  it("enrolls identities and routers of ours, which then work", async () => {
+  it("enrolls our identities and routers, which then work", async () => {
     await dials(await load(echo.clientFile));
   });
 
@@ -109,7 +109,7 @@ describe("a network whose API has a certificate of a public authority", { timeou
 
     await expect(enroll(before)).rejects.toMatchObject({ code: "TOKEN_FORGED" });
     let after = before;
-    await eventually("the token is signed anew", async () => {
+    await eventually("the token is signed again", async () => {
       after = await token();
       return after !== before;
     });

@@ -12,7 +12,7 @@ import { makeScratch, removeScratch } from "../network/scratch.ts";
 
 const MIB = 1024 * 1024;
 
-/** What renews the file: whoever keeps the identity, such as the operator in a Secret. The SDK only reads it. */
+/** What renews the file: the program that keeps the identity, such as the operator in a Secret. The SDK only reads it. */
 describe("identity files that are renewed while a context uses them", { timeout: 120_000 }, () => {
   const folder = makeScratch("sdk-renewal");
   const logged: string[] = [];

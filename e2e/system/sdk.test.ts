@@ -55,10 +55,10 @@ describe("the SDK on a network of two routers", { timeout: 120_000 }, () => {
     await Promise.all(sockets.map((socket, index) => exchange(socket, index, 50_000)));
   });
 
-  it("makes new connections while one stands still because nobody reads it", async () => {
+  it("makes new connections while one stands still because its reader stops", async () => {
     const stuck = await client.dial("echo", halfOpen);
     stuck.on("error", () => {});
-    // Far more than its buffers and windows hold: whatever is left waits at the writer, and with nobody else.
+    // Far more than its buffers and windows hold: whatever is left waits at the writer, and nowhere else.
     stuck.write(Buffer.alloc(32 * MIB));
     await untilUnread(stuck, 256 * 1024);
     await exchange(await client.dial("echo", halfOpen), 2, MIB);

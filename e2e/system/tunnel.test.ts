@@ -29,7 +29,7 @@ async function startNamed(name: string): Promise<TcpServer> {
   });
 }
 
-/** Whoever answers a connection; undefined when nobody does. */
+/** The server that answers a connection; undefined when none does. */
 async function whoAnswers(port: number): Promise<string | undefined> {
   const socket = await openTcp(port);
   socket.on("error", () => {});
@@ -156,7 +156,7 @@ describe("our tunnelers on a network of two routers", { timeout: 90_000 }, () =>
     await eventually("the target sees the end", () => echo.open.size === before);
   });
 
-  it("a client that does not read stops its sender, and nobody else", async () => {
+  it("a client that does not read stops its sender, and no other one", async () => {
     const stuck = await openTcp(ports.sealed!);
     stuck.pause();
     const piece = Buffer.alloc(MIB);

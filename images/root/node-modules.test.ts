@@ -24,7 +24,7 @@ describe("the modules of a program", () => {
     install("one", { dependencies: { two: "*" }, optionalDependencies: { absent: "*", three: "*" } });
     install("two");
     install("three");
-    install("stranger");
+    install("unlisted");
     expect(paths({ dependencies: { one: "*" } }).sort()).toEqual([
       "/opt/node_modules/one/package.json",
       "/opt/node_modules/three/package.json",

@@ -27,7 +27,7 @@ describe("the changelog", () => {
     ["Unreleased", CHANGELOG, "the entry for Unreleased is empty"],
     ["1.1.0", CHANGELOG.replace(" - 2026-02-03", ""), "line 5: expected"],
     ["1.1.0", CHANGELOG.replace("2026-02-03", "3 Feb 2026"), "line 5: expected"],
-    ["1.1.0", CHANGELOG.replace("### Fixed", "### Mended"), '"### Mended" is none of Added'],
+    ["1.1.0", CHANGELOG.replace("### Fixed", "### Repaired"), '"### Repaired" is none of Added'],
   ])("is refused for %s: %#", (version, text, message) => {
     expect(() => changesOf(text, version)).toThrow(ChangelogError);
     expect(() => changesOf(text, version)).toThrow(message);

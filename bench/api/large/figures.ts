@@ -1,4 +1,4 @@
-/** What our controller does with 100,000 identities, 10,000 services and 1,000 policies. The peer is not asked: filling it would take hours. */
+/** What our controller does with 100,000 identities, 10,000 services and 1,000 policies. OpenZiti is not asked: filling it would take hours. */
 import { type Emit, rounded } from "../compare.ts";
 import type { HttpRequest, LoadResult } from "../http-client.ts";
 import type { OwnSide } from "../sides.ts";
@@ -11,7 +11,7 @@ const post = (path: string, body: unknown): HttpRequest => ({ method: "POST", pa
 const get = (path: string): HttpRequest => ({ method: "GET", path: API + path });
 const remove = (path: string): HttpRequest => ({ method: "DELETE", path: API + path });
 
-/** Fills the database, starts the controller on it anew, and measures. `divisor` 10 measures a tenth of everything. */
+/** Fills the database, starts a new controller on it, and measures. `divisor` 10 measures a tenth of everything. */
 export async function measureLarge(side: OwnSide, divisor: number, emit: Emit): Promise<void> {
   const size = largeSize(divisor);
   const database = await side.database();
@@ -140,7 +140,7 @@ async function measureWrites(side: OwnSide, size: LargeSize, emit: Emit): Promis
 }
 
 /**
- * A policy for everybody with half of the services and one for half of the identities with everything: answered when in effect, which is checked with the
+ * A policy for all identities with half of the services and one for half of the identities with everything: answered when in effect, which is checked with the
  * next request. Meanwhile others ask for identities and write them, and are timed.
  */
 async function measureBroadPolicy(side: OwnSide, size: LargeSize, emit: Emit): Promise<void> {

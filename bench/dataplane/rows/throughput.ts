@@ -8,7 +8,7 @@ import { measurePipe } from "../yardstick.ts";
 
 const STREAMS = [1, 8, 32];
 
-/** What the peer's tunnelers send: payloads of 10 KB, each a TLS record of its own. */
+/** What OpenZiti's tunnelers send: payloads of 10 KB, each a TLS record of its own. */
 const PEER_LOAD = { recordBytes: 10_240, isAcknowledged: true };
 
 /** What routers count that says how well acknowledging works; with flow control by our ends they count nothing. */
@@ -57,7 +57,7 @@ export async function throughput(paths: Paths, effort: Effort): Promise<void> {
 
   emit({ figure: "TLS pipe, one hop", value: median(pipe), unit: "CPU s/GB" });
   emit({
-    figure: "TLS pipe, one hop, loaded as a router between the peer's tunnelers",
+    figure: "TLS pipe, one hop, loaded as a router between OpenZiti's tunnelers",
     value: median(loaded),
     unit: "CPU s/GB",
     ...(has("peer") && { beside: cpu("peer", 8, "r1"), ratio: median(loaded) / cpu("peer", 8, "r1") }),
@@ -160,7 +160,7 @@ export async function throughput(paths: Paths, effort: Effort): Promise<void> {
   }
 }
 
-/** Both routers of ours together, in the order of `COUNTED`. */
+/** Both of our routers together, in the order of `COUNTED`. */
 async function counted(paths: Paths): Promise<number[]> {
   const routers = await Promise.all([...paths.metricsPorts.values()].map((port) => routerCounters(port)));
   return COUNTED.map((name) => routers.reduce((sum, counters) => sum + (counters.get(name) ?? 0), 0));

@@ -27,7 +27,7 @@ export interface BoxPlan {
   readonly tools: Tools;
   /** Archives of images, which every node gets. */
   readonly images: readonly string[];
-  /** It is in a container: whoever started that has given it an address and a way out. */
+  /** It is in a container: the program that started the container gave it an address and a way out. */
   readonly isContained?: boolean;
 }
 

@@ -17,7 +17,7 @@ interface Subject {
   readonly names?: readonly { readonly type: "dns" | "ip"; readonly value: string }[];
 }
 
-/** Writes NAME.crt, NAME.key and NAME.kubeconfig of everybody in a cluster, ca.crt, ca.key and sa.{key,pub} into a folder. */
+/** Writes NAME.crt, NAME.key and NAME.kubeconfig of every user and component of a cluster, ca.crt, ca.key and sa.{key,pub} into a folder. */
 export async function writeCertificates(folder: string, addresses: Addresses, nodes: number): Promise<Certificate> {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const save = (name: string, text: string): void => writeFileSync(join(folder, name), text, { mode: 0o600 });

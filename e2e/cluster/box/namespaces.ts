@@ -4,7 +4,7 @@ import type { Addresses } from "./addresses.ts";
 import { run } from "./processes.ts";
 
 /**
- * What programs of a node write to fixed places is seen by nobody else, and ends with them.
+ * What programs of a node write to fixed places is seen by no other process, and ends with them.
  *
  * @param kept paths that are still needed
  */

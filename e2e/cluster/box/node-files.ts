@@ -84,7 +84,7 @@ export function kubeletConfig(box: BoxLayout, node: number): string {
     clusterDomain: "cluster.local",
     clusterDNS: [box.addresses.nameServer],
     resolvConf: box.file("resolv.conf"),
-    // The disk and the memory of a machine under test are nobody's to evict for.
+    // The disk and the memory of a machine under test are no reason for an eviction.
     evictionHard: {
       "memory.available": "100Mi",
       "nodefs.available": "0%",

@@ -8,7 +8,7 @@ export class Processes {
   readonly #box: BoxLayout;
   readonly #running = new Map<string, ChildProcess>();
   readonly #known = new Map<string, Component>();
-  /** Rejects when one ends that nobody has stopped. */
+  /** Rejects when one ends before it is stopped. */
   readonly failure: Promise<never>;
   #fail: (error: Error) => void = () => {};
 

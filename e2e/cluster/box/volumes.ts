@@ -104,7 +104,7 @@ async function work(api: KubeApi, { make, remove, grow }: VolumeWork): Promise<v
     const path = volume.spec.local?.path;
     if (path === undefined) continue;
     mkdirSync(path, { recursive: true });
-    // As a fresh file system is: its owner is root, and nobody else may write before fsGroup is put on it.
+    // As a fresh file system is: its owner is root, and no other user may write before fsGroup is put on it.
     chmodSync(path, 0o755);
     await api.create(VOLUMES, volume);
   }

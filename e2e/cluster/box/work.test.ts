@@ -37,7 +37,7 @@ describe("volumes", () => {
     ]);
   });
 
-  test("one is made for a class that somebody made for the same provisioner", () => {
+  test("one is made for a user's class of the same provisioner", () => {
     const annotations = {
       "volume.kubernetes.io/selected-node": "node2",
       "volume.kubernetes.io/storage-provisioner": "cluster.sallyport.test/folders",
@@ -47,7 +47,7 @@ describe("volumes", () => {
   });
 
   test.each([
-    ["nobody wants it yet", claim({ annotations: {} })],
+    ["no pod wants it yet", claim({ annotations: {} })],
     ["it has a volume", claim({ spec: { volumeName: "other" } })],
     ["it is another's class", claim({ spec: { storageClassName: "fast" } })],
   ])("none is made when %s", (_, it) => {
@@ -65,7 +65,7 @@ describe("volumes", () => {
     expect(volumeWork([bound], [volume], "/volumes").grow).toEqual(isGrown ? [[bound, volume]] : []);
   });
 
-  test("one that is there is not made again, and is removed once its claim is gone, unless it is somebody else's", () => {
+  test("one that is there is not made again, and is removed once its claim is gone, unless another provisioner made it", () => {
     const [volume] = made([claim({})]);
     if (volume === undefined) throw new Error("expected a volume");
     expect(made([claim({})], [volume])).toEqual([]);

@@ -1,4 +1,4 @@
-/** The keeper of a cluster, from the side of whoever started it. */
+/** The keeper of a cluster, from the side of the program that started it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";

@@ -30,7 +30,7 @@ export interface KeeperOptions {
   readonly stays?: boolean;
 }
 
-/** Folder and control groups; told apart by the network namespace, as the lock and the cable are. */
+/** Folder and control groups; distinguished by the network namespace, as the lock and the cable are. */
 function nameOf(slot: number): string {
   const space = /\d+/.exec(readlinkSync("/proc/self/ns/net"))?.[0] ?? "0";
   return `sallyport-cluster-${space}-${slot}`;
@@ -126,7 +126,7 @@ class Keeper {
       console.error(`something of the cluster is left: ${errorText(error)}`);
       process.exitCode = 1;
     });
-    // Whoever asked by the lock is answered first.
+    // The process that asked by the lock is answered first.
     setTimeout(() => process.exit(), 50);
   }
 

@@ -32,7 +32,7 @@ interface Review {
   readonly request: { readonly uid: string; readonly object: Admitted };
 }
 
-/** As a policy for images and a mesh do: images come from a mirror, a label of ours gets another value, an annotation is added. */
+/** As a policy for images and a mesh do: images come from a mirror, a label of the operator gets another value, an annotation is added. */
 function patchOf({ metadata, spec }: Admitted): object[] {
   const ofContainers = (["initContainers", "containers"] as const).flatMap((list) =>
     (spec.template?.spec[list] ?? []).map(({ image }, place) => ({
@@ -190,7 +190,7 @@ describe.skipIf(!hasCluster)("an admission that changes what the operator writes
       const ref = { kind: KUBE.StatefulSet, namespace: NAMESPACE, name: first };
       await scene.client.patch(ref, { spec: { template: { spec: { containers } } } });
       await eventually(
-        "what somebody has changed is put right",
+        "a change by another client is put right",
         async () => (await podOf(first))?.containers[0]?.image === image,
         PATIENCE_MS,
       );

@@ -9,7 +9,7 @@ import { eventually } from "../../network/eventually.ts";
 import { hasCluster } from "../tools.ts";
 import { type Found, PATIENCE_MS, Scene } from "./scene.ts";
 
-describe.skipIf(!hasCluster)("what somebody else changes", { timeout: 240_000 }, () => {
+describe.skipIf(!hasCluster)("what another client changes", { timeout: 240_000 }, () => {
   const NAMESPACE = "drift";
   let scene: Scene;
   let controller: TestController;
@@ -60,7 +60,7 @@ describe.skipIf(!hasCluster)("what somebody else changes", { timeout: 240_000 },
     for (const { ref, change } of parts) {
       const what = `${ref.kind.kind}/${ref.name}`;
       const before = await eventually(`${what} is made`, async () => await scene.client.get<Part>(ref), PATIENCE_MS);
-      await scene.client.patch(ref, { metadata: { annotations: { "example.org/by": "somebody" } } });
+      await scene.client.patch(ref, { metadata: { annotations: { "example.org/by": "another" } } });
       const changed = await scene.client.patch<Part>(ref, change);
       expect(content(changed), what).not.toEqual(content(before));
       await eventually(
@@ -71,8 +71,8 @@ describe.skipIf(!hasCluster)("what somebody else changes", { timeout: 240_000 },
         },
         PATIENCE_MS,
       );
-      const mended = await scene.client.get<Part>(ref);
-      expect(mended?.metadata.annotations?.["example.org/by"], what).toBe("somebody");
+      const corrected = await scene.client.get<Part>(ref);
+      expect(corrected?.metadata.annotations?.["example.org/by"], what).toBe("another");
       await scene.client.delete(ref);
       await eventually(
         `${what} is back`,

@@ -51,7 +51,7 @@ describe.skipIf(!hasCluster)("an operator with routers", { timeout: 300_000 }, (
     ["Identity", "device"],
     ["Identity", "workload"],
     ["ServicePolicy", "dial"],
-    ["EdgeRouterPolicy", "everybody"],
+    ["EdgeRouterPolicy", "everyone"],
     ["ServiceEdgeRouterPolicy", "everywhere"],
     ["AuthPolicy", "strict"],
     ["PostureCheck", "mfa"],
@@ -69,7 +69,7 @@ describe.skipIf(!hasCluster)("an operator with routers", { timeout: 300_000 }, (
     await declare("Identity", "device");
     await declare("Identity", "workload", { enrollment: { output: "IdentitySecret" }, roleAttributes: ["clients"] });
     await declare("ServicePolicy", "dial", { serviceRefs: [{ name: "web" }], identityRoles: ["#clients"] });
-    await declare("EdgeRouterPolicy", "everybody", { edgeRouterRoles: ["#all"], identityRoles: ["#all"] });
+    await declare("EdgeRouterPolicy", "everyone", { edgeRouterRoles: ["#all"], identityRoles: ["#all"] });
     await declare("ServiceEdgeRouterPolicy", "everywhere", { edgeRouterRoles: ["#all"], serviceRoles: ["#all"] });
     await declare("AuthPolicy", "strict");
     await declare("PostureCheck", "mfa");
@@ -112,7 +112,7 @@ describe.skipIf(!hasCluster)("an operator with routers", { timeout: 300_000 }, (
         return { id, name, updatedAt };
       });
   };
-  /** Whatever everybody has still to write is written. */
+  /** All pending writes of all clients are done. */
   const atRest = async (): Promise<void> => {
     let last = await scene.versions(NAMESPACE);
     await eventually("nothing changes any more", async () => {
@@ -128,7 +128,7 @@ describe.skipIf(!hasCluster)("an operator with routers", { timeout: 300_000 }, (
     const enough = (await looks()) + EACH.length * times;
     await eventually("everything is looked at", async () => (await looks()) >= enough, PATIENCE_MS);
   }
-  /** Everything is looked at several times over, and nobody writes anything. */
+  /** The operator reconciles everything several times, and no client writes. */
   async function expectRest(): Promise<void> {
     // What a policy selects may have come after it: that is counted when it is looked at again.
     await lookedAt(2);

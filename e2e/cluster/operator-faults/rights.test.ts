@@ -75,7 +75,7 @@ describe.skipIf(!hasCluster)("an operator that lacks a right", { timeout: 240_00
       const poorer = { ...rule, resources: [resource], verbs: rule.verbs.filter((verb) => !verbs.includes(verb)) };
       return [...(rest.resources.length > 0 ? [rest] : []), ...(poorer.verbs.length > 0 ? [poorer] : [])];
     });
-    expect(changed, `somebody has ${verbs} of ${resource}`).not.toEqual(rules);
+    expect(changed, `an account has ${verbs} of ${resource}`).not.toEqual(rules);
     await scene.client.patch(OPERATOR, { rules: changed });
     await allowed(resource, verbs[0] ?? "", false);
   };

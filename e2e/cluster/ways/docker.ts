@@ -4,7 +4,7 @@ import { request } from "node:http";
 const SOCKET = "/var/run/docker.sock";
 const ANSWER_MS = 5_000;
 
-/** Path of the socket at which a Docker engine of this machine answers; undefined when none does. One elsewhere has no folder of ours. */
+/** Path of the socket at which a Docker engine of this machine answers; undefined when none does. One elsewhere sees none of our folders. */
 export async function dockerSocket(host = process.env.DOCKER_HOST): Promise<string | undefined> {
   const path = host === undefined || host === "" ? SOCKET : /^unix:\/\/(.+)$/.exec(host)?.[1];
   if (path === undefined || !existsSync(path)) return undefined;

@@ -49,7 +49,7 @@ export async function openExisting(environment: Environment): Promise<ClusterHan
   }
 }
 
-/** Whether connections to an address are taken; on a machine without a route to it the attempt ends by itself, or in vain. */
+/** Whether connections to an address are taken; on a machine without a route to it the attempt fails, at once or at its limit. */
 async function accepts(host: string, port: number): Promise<boolean> {
   const socket = connect({ host, port, timeout: REACH_MS });
   try {

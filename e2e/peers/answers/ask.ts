@@ -30,7 +30,7 @@ interface Answer {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Asks the peer's controller and ours the same, and holds their answers against each other. */
+/** Asks OpenZiti's controller and ours the same, and holds their answers against each other. */
 export class Both {
   readonly #agent = new Agent({ keepAlive: true, rejectUnauthorized: false });
   readonly #kept = new Map<Side, Map<string, string>>();
@@ -133,7 +133,7 @@ function codeOf(json: Json): { code?: unknown } {
   return error === undefined ? {} : { code: error.code };
 }
 
-/** Status, type, error and the fields of data. Ours may tell more than the peer, which is older: more fields, and causes where it has none. */
+/** Status, type, error and the fields of data. Ours may tell more than OpenZiti, which is older: more fields, and causes where it has none. */
 function comparable(answer: Answer, other: Json | undefined): object {
   const { status, json } = answer;
   const type = answer.type?.replace("; charset=utf-8", "");

@@ -102,7 +102,7 @@ export function credentialAnswers(both: () => Both): void {
         get("/external-jwt-signers/{pem}"),
         {
           ...patch("/external-jwt-signers/{pem}", { issuer: "https://issuer.example" }),
-          ours: { status: 400, code: "COULD_NOT_VALIDATE", because: "the peer answers 500" },
+          ours: { status: 400, code: "COULD_NOT_VALIDATE", because: "OpenZiti answers 500" },
         },
         put("/external-jwt-signers/{pem}", { ...SIGNER, name: "put", issuer: "https://d.example" }),
         get("/external-jwt-signers/{pem}"),
@@ -117,7 +117,7 @@ export function credentialAnswers(both: () => Both): void {
       const authority = await ThirdParty.create("Answers CA");
       const second = await ThirdParty.create("Second CA");
       const leaf = await authority.issue({ commonName: "not the token" });
-      const stranger = await (await ThirdParty.create("Stranger")).issue({ commonName: "x" });
+      const anonymous = await (await ThirdParty.create("Another")).issue({ commonName: "x" });
       const ca = {
         ...{ name: "ca", certPem: authority.certPem, isAuthEnabled: true, isAutoCaEnrollmentEnabled: true },
         ...{ isOttCaEnrollmentEnabled: true, identityRoles: ["a"], identityNameFormat: "[caName]" },
@@ -131,18 +131,22 @@ export function credentialAnswers(both: () => Both): void {
         post(
           "/cas",
           { ...ca, name: "other", certPem: leaf.certPem },
-          { ours: { status: 400, code: "CERTIFICATE_IS_NOT_CA", because: "the peer answers 500" } },
+          { ours: { status: 400, code: "CERTIFICATE_IS_NOT_CA", because: "OpenZiti answers 500" } },
         ),
         post("/cas", { ...ca, name: "other", certPem: "none" }),
         post("/cas", { name: "other" }),
         post("/cas/{ca}/verify", leaf.certPem, pem),
-        post("/cas/{ca}/verify", stranger.certPem, pem),
+        post("/cas/{ca}/verify", anonymous.certPem, pem),
         post("/cas/{ca}/verify", "none", pem),
         post("/cas/{ca}/verify", leaf.keyPem, pem),
         post("/cas/nowhere/verify", leaf.certPem, pem),
         {
           ...get("/cas/{ca}/jwt"),
-          ours: { status: 400, code: "ENROLLMENT_CA_NOT_VALID", because: "nobody can enroll while it is not verified" },
+          ours: {
+            status: 400,
+            code: "ENROLLMENT_CA_NOT_VALID",
+            because: "no client can enroll while it is not verified",
+          },
         },
         get("/cas/nowhere/jwt"),
         patch("/cas/{ca}", { identityNameFormat: "[commonName]", identityRoles: ["b", "c"] }),
@@ -153,7 +157,7 @@ export function credentialAnswers(both: () => Both): void {
             ...{ parserCriteria: "/", index: 2 },
           },
         }),
-        { ...get("/cas/{ca}"), ours: { status: 200, because: "the peer forgets the criteria of the parser" } },
+        { ...get("/cas/{ca}"), ours: { status: 200, because: "OpenZiti forgets the criteria of the parser" } },
         patch("/cas/{ca}", { externalIdClaim: { location: "BOGUS" } }),
         post("/identities", { name: "ca-user", type: "Device", isAdmin: false }, { keep: { caUser: "id" } }),
         post(
@@ -208,12 +212,12 @@ export function credentialAnswers(both: () => Both): void {
           ours: {
             status: 400,
             code: "COULD_NOT_VALIDATE",
-            because: "the peer answers with the number of its validator's error",
+            because: "OpenZiti answers with the number of its validator's error",
           },
         },
         {
           ...post(`${CLIENT}/enroll/updb?token={updbToken}`, { username: "en-user" }, { session: null }),
-          ours: { status: 400, code: "COULD_NOT_VALIDATE", because: "the peer answers 500" },
+          ours: { status: 400, code: "COULD_NOT_VALIDATE", because: "OpenZiti answers 500" },
         },
         post(
           `${CLIENT}/enroll?method=updb&token={updbToken}`,

@@ -5,7 +5,7 @@ import { get } from "./steps.ts";
 /** Ways to say that there is nothing, which programs that compare what they wanted with what they read tell apart. */
 const EMPTY = new Set(["null", "[]", "{}", '""']);
 
-/** The places in an answer where the peer says nothing, and how. */
+/** The places in an answer where OpenZiti says nothing, and how. */
 function emptyPlaces(value: unknown, place = ""): [string, string][] {
   const text = JSON.stringify(value);
   if (EMPTY.has(text)) return [[place, text]];
@@ -15,10 +15,10 @@ function emptyPlaces(value: unknown, place = ""): [string, string][] {
 
 /** Where ours is right to answer otherwise: the end of the place, what ours answers, and why. */
 const KNOWN: readonly { readonly place: RegExp; readonly ours: string; readonly because: string }[] = [
-  { place: /^config$/, ours: "{}", because: "the peer answers null for one service, and {} in a list of them" },
+  { place: /^config$/, ours: "{}", because: "OpenZiti answers null for one service, and {} in a list of them" },
   { place: /postureQueries\.0\.postureQueries$/, ours: "left out", because: "ours asks administrators for nothing" },
   { place: /clientId$/, ours: "null", because: "an empty text takes it away in ours" },
-  { place: /^version$/, ours: '"1"', because: "the peer leaves the version of a type of checks open" },
+  { place: /^version$/, ours: '"1"', because: "OpenZiti leaves the version of a type of checks open" },
   { place: /^listenerAddresses$/, ours: "left out", because: "the published description lets it be left out" },
 ];
 
@@ -145,7 +145,7 @@ const ENTITIES: Readonly<Record<string, () => readonly Step[]>> = {
   ],
 };
 
-/** Where the peer answers null, an empty list, an empty map or an empty text, ours answers the same. */
+/** Where OpenZiti answers null, an empty list, an empty map or an empty text, ours answers the same. */
 export function emptyValues(both: () => Both): void {
   describe("values that are empty", () => {
     it.each(Object.keys(ENTITIES))("of %s", async (name) => {

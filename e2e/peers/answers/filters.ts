@@ -87,7 +87,7 @@ const OTHERWISE: readonly (readonly [path: string, symbol: string, isOurs: boole
   ["/cas", "verificationToken", false],
   ["/enrollments", "token", false],
   ["/sessions", "token", false],
-  // Types are no entities that anybody could tag.
+  // Types are no entities, and have no tags.
   ["/identity-types", "tags.k", false],
   ["/identity-types", "isSystem", false],
   ["/posture-check-types", "tags.k", false],
@@ -120,7 +120,7 @@ export function filterAnswers(both: () => Both): void {
     await compare(
       both(),
       path,
-      // Orders by tags end in 500 for some collections of the peer; ours refuses them for all.
+      // Orders by tags end in 500 for some collections of OpenZiti; ours refuses them for all.
       all.flatMap((symbol) => [
         ...[`${symbol} = null`, `${symbol} != null`],
         ...(symbol === "tags.k" ? [] : [`true sort by ${symbol}`]),

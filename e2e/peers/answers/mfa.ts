@@ -9,7 +9,7 @@ const MFA = `${CLIENT}/current-identity/mfa`;
 
 const NOT_STARTED = {
   ...{ status: 404, code: "MFA_ENROLLMENT_NOT_STARTED" },
-  because: "later versions of the peer say so; v1.6.0 says NOT_FOUND",
+  because: "later versions of OpenZiti say so; v1.6.0 says NOT_FOUND",
 };
 
 /** The life of a second factor by one-time codes. */
@@ -93,7 +93,7 @@ export function mfaAnswers(both: () => Both): void {
         { method: "DELETE", path: "/identities/{mfaPerson}/mfa" },
         {
           ...{ method: "DELETE", path: "/identities/nowhere/mfa" },
-          ours: { status: 404, code: "NOT_FOUND", because: "there is no such identity; the peer answers 200" },
+          ours: { status: 404, code: "NOT_FOUND", because: "there is no such identity; OpenZiti answers 200" },
         },
         own("GET", "/current-identity/mfa"),
       );

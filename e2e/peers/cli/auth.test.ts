@@ -8,7 +8,7 @@ import { PeerCli } from "../../network/peer-cli.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
 
-describe.skipIf(peer.isMissing)("the peer's CLI administers authentication", () => {
+describe.skipIf(peer.isMissing)("OpenZiti's CLI administers authentication", () => {
   let folder = "";
   let network: Network;
   let cli: PeerCli;
@@ -103,7 +103,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI administers authentication", () 
     writeFileSync(file, token({ iss: "https://pinned.example", aud: "cli", sub: "tokens@example.org", exp }));
     await login(other, "--ext-jwt", file);
     expect(await other.edge("list", "identities", 'name="tokens"')).toContain("tokens");
-    writeFileSync(file, token({ iss: "https://pinned.example", aud: "cli", sub: "nobody@example.org", exp }));
+    writeFileSync(file, token({ iss: "https://pinned.example", aud: "cli", sub: "unknown@example.org", exp }));
     await expect(login(other, "--ext-jwt", file)).rejects.toThrow(/INVALID_AUTH|401|authentication/i);
 
     await cli.edge("create", "identity", "people");

@@ -9,7 +9,7 @@ import { relationCommands } from "./commands/relations.ts";
 import { Same } from "./commands/same.ts";
 import { securityCommands } from "./commands/security.ts";
 
-describe.skipIf(peer.isMissing)("the peer's CLI prints for our controller what it prints for the peer's", () => {
+describe.skipIf(peer.isMissing)("OpenZiti's CLI prints for our controller what it prints for OpenZiti's", () => {
   let folder = "";
   let sides: SideBySide;
   let same: Same;

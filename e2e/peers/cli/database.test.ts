@@ -7,8 +7,8 @@ import { PeerCli } from "../../network/peer-cli.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
 
-// `ziti ops db …` works on files of the peer's own database, never over HTTP: nothing of it concerns our controller.
-describe.skipIf(peer.isMissing)("the peer's CLI looks after our controller's database", () => {
+// `ziti ops db …` works on files of OpenZiti's own database, never over HTTP: nothing of it concerns our controller.
+describe.skipIf(peer.isMissing)("OpenZiti's CLI looks after our controller's database", () => {
   let folder = "";
   let network: Network;
   let cli: PeerCli;

@@ -13,7 +13,7 @@ import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
 
 describe.skipIf(peer.isMissing)(
-  "the peer's programs enroll on our controller, also while its authority is rotated",
+  "OpenZiti's programs enroll on our controller, also while its authority is rotated",
   () => {
     let folder = "";
     let network: Network;
@@ -35,10 +35,10 @@ describe.skipIf(peer.isMissing)(
       const { data } = await network.management.getIdentityEnrollments({ params: { id } });
       return data.find((enrollment) => enrollment.method === method)?.jwt ?? "";
     };
-    /** Logs in with a certificate, as a stranger who knows no authority yet. */
+    /** Logs in with a certificate, as a client that knows no authority yet. */
     const loginWith = async (name: string, cert: string, key: string): Promise<string> => {
-      const stranger = new PeerCli(peer.path, path(`cli-${name}`));
-      return await stranger.edge("login", `localhost:${network.port}`, "-c", cert, "-k", key, "-y");
+      const anonymous = new PeerCli(peer.path, path(`cli-${name}`));
+      return await anonymous.edge("login", `localhost:${network.port}`, "-c", cert, "-k", key, "-y");
     };
     /** The certificate and key in an identity file, as files. */
     const partsOf = (name: string): [string, string] => {
@@ -94,8 +94,16 @@ describe.skipIf(peer.isMissing)(
     it("updb: sets user name and password", async () => {
       await cli.edge("create", "identity", "updb", "--updb", "peer-user", "-o", path("updb.jwt"));
       await cli.edge("enroll", path("updb.jwt"), "-u", "peer-user", "-p", "correct horse", "-o", path("updb.json"));
-      const stranger = new PeerCli(peer.path, path("cli-updb"));
-      const login = stranger.edge("login", `localhost:${network.port}`, "-u", "peer-user", "-p", "correct horse", "-y");
+      const anonymous = new PeerCli(peer.path, path("cli-updb"));
+      const login = anonymous.edge(
+        "login",
+        `localhost:${network.port}`,
+        "-u",
+        "peer-user",
+        "-p",
+        "correct horse",
+        "-y",
+      );
       expect(await login).toMatch(/Token|Saving/i);
     });
 
@@ -157,14 +165,14 @@ describe.skipIf(peer.isMissing)(
       expect(rest.data.map(({ identityId }) => identityId)).not.toContain((await identityNamed("tenant"))?.id);
     });
 
-    it("after a rotation with new keys: tokens are signed anew, and nobody who came before is cut off", async () => {
+    it("after a rotation with new keys: tokens are signed again, and no earlier client is cut off", async () => {
       await cli.edge("create", "identity", "between", "-o", path("between.jwt"));
       const old = await jwtOf("between");
       const configuration = join(network.folder, "controller", "controller.yml");
       const { code, output } = await network.runToEnd("controller", "pki", "rotate", configuration, "--new-keys");
       expect(output).toMatch(/in use of the former authority: +certificates of \d+ identities, 3 routers/);
       expect(code).toBe(0);
-      await eventually("the token is signed anew", async () => (await jwtOf("between")) !== old);
+      await eventually("the token is signed again", async () => (await jwtOf("between")) !== old);
       await expect(cli.edge("enroll", path("between.jwt"), "-o", path("between.json"))).rejects.toThrow();
       save("between.jwt", await jwtOf("between"));
       await cli.edge("enroll", path("between.jwt"), "-o", path("between.json"));
@@ -179,12 +187,12 @@ describe.skipIf(peer.isMissing)(
       await startRouter();
 
       // One that joins now is linked to those of before.
-      const stranger = createClient("client", {
+      const anonymous = createClient("client", {
         baseUrl: `https://localhost:${network.port}`,
         tls: { rejectUnauthorized: false },
       });
-      expect((await stranger.listWellKnownCas()).data.length).toBeGreaterThan(0);
-      stranger.close();
+      expect((await anonymous.listWellKnownCas()).data.length).toBeGreaterThan(0);
+      anonymous.close();
       await network.restartController();
       await eventually("the router is online again", isOnline);
     });

@@ -31,7 +31,7 @@ function table(printed: string): Record<string, string>[] {
   return cells.map((row) => Object.fromEntries(columns.map((column, index) => [column, row[index] ?? ""])));
 }
 
-describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two routers of ours, one of the peer", () => {
+describe.skipIf(peer.isMissing)("OpenZiti's CLI looks into our fabric: two of our routers, one of OpenZiti", () => {
   let folder = "";
   let network: Network;
   let cli: PeerCli;
@@ -77,7 +77,11 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
       env: { ZITI_HOME: folder },
       logFile: join(folder, "p1.log"),
     });
-    await peerRouter.ready("its links to both of ours", async () => (await listed("links", UP)).length === 3, 120_000);
+    await peerRouter.ready(
+      "its links to both of our routers",
+      async () => (await listed("links", UP)).length === 3,
+      120_000,
+    );
     service = await startTunnelledService({
       ...{ cli, binary: peer.path, folder, name: "echo", targetPort: echo.port },
       ...{ clientRouter: "r1", hostRouter: "p1" },
@@ -128,7 +132,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
     expect(circuit.PATH).toMatch(/^r\/r1 -> l\/\w+ -> (r\/r2 -> l\/\w+ -> )?r\/p1$/);
   });
 
-  it("asks every router, ours and the peer's, about itself", async () => {
+  it("asks every router, ours and OpenZiti's, about itself", async () => {
     const routers = await listed("routers");
     const idOf = (name: string): string => routers.find((row) => row.NAME === name)?.ID ?? "";
     const links = await fabric("inspect", "links");
@@ -149,8 +153,8 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
     for (const kind of ["config", "metrics", "stackdump", "connected-routers", "terminator-costs", "sdk-terminators"]) {
       expect(await fabric("inspect", kind), kind).toMatch(/Results: \([1-9]\)/);
     }
-    // Another controller's question, and one that nobody is asked.
-    expect(await fabric("inspect", "links", "^nobody$")).toContain("Results: (0)");
+    // Another controller's question, and one without an addressee.
+    expect(await fabric("inspect", "links", "^no-such-router$")).toContain("Results: (0)");
   });
 
   it.each([
@@ -163,7 +167,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
   });
 
   it.each(["cluster-config", "connected-peers", "data-model-index"])(
-    "asks nobody for %s: there is no cluster",
+    "asks no other controller for %s: there is no cluster",
     async (kind) => {
       expect(await fabric("inspect", kind)).toContain("Results: (0)");
     },
@@ -177,7 +181,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
     await expect(cli.edge("traceroute", "nowhere", "-c", file)).rejects.toThrow();
   });
 
-  it("finds services that nobody hosts", async () => {
+  it("finds services without a host", async () => {
     await cli.edge("create", "service", "unhosted");
     const report = await cli.edge("validate", "service-hosting");
     expect(report).toMatch(/unhosted/);
@@ -213,7 +217,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
     await fabric("update", "link", id, "--down=false");
     expect(await one("links", `id = "${id}"`)).toMatchObject({ STATUS: "up" });
     await fabric("delete", "link", id);
-    // Its dialer makes it anew, and what was set is gone with the old one.
+    // Its dialer makes it again, and what was set is gone with the old one.
     await eventually("a link in its place", async () => {
       const links = await listed("links", UP);
       return links.length === 3 && links.every((row) => row["STATIC COST"] === "1");

@@ -6,7 +6,7 @@ import { PeerCli } from "../../network/peer-cli.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
 
-describe.skipIf(peer.isMissing)("the peer's CLI administers our controller", () => {
+describe.skipIf(peer.isMissing)("OpenZiti's CLI administers our controller", () => {
   let folder = "";
   let network: Network;
   let cli: PeerCli;
@@ -30,8 +30,8 @@ describe.skipIf(peer.isMissing)("the peer's CLI administers our controller", () 
   });
 
   it("refuses a wrong password", async () => {
-    const stranger = new PeerCli(peer.path, join(folder, "stranger"));
-    const attempt = stranger.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", "not the password", "-y");
+    const anonymous = new PeerCli(peer.path, join(folder, "anonymous"));
+    const attempt = anonymous.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", "not the password", "-y");
     await expect(attempt).rejects.toThrow(/INVALID_AUTH|401/);
   });
 

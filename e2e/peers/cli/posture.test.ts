@@ -8,7 +8,7 @@ import { peer } from "../peer.ts";
 const HASH = "ab".repeat(64);
 const SIGNER = "cd".repeat(20);
 
-describe.skipIf(peer.isMissing)("the peer's CLI administers posture", () => {
+describe.skipIf(peer.isMissing)("OpenZiti's CLI administers posture", () => {
   let folder = "";
   let network: Network;
   let cli: PeerCli;

@@ -43,7 +43,7 @@ class Stream {
   }
 }
 
-describe.skipIf(peer.isMissing)("the peer's CLI on our management channel", () => {
+describe.skipIf(peer.isMissing)("OpenZiti's CLI on our management channel", () => {
   let folder = "";
   let network: Network;
   let cli: PeerCli;
@@ -223,8 +223,8 @@ describe.skipIf(peer.isMissing)("the peer's CLI on our management channel", () =
   });
 
   it("is refused without an administrator's session", async () => {
-    const stranger = new PeerCli(peer.path, join(folder, "stranger"));
-    await expect(stranger.run("fabric", "stream", "events")).rejects.toThrow();
+    const anonymous = new PeerCli(peer.path, join(folder, "anonymous"));
+    await expect(anonymous.run("fabric", "stream", "events")).rejects.toThrow();
     const others = new PeerCli(peer.path, join(folder, "logged-out"));
     await others.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
     const { data } = await network.management.listAPISessions({ query: { filter: "true sort by createdAt desc" } });

@@ -1,4 +1,4 @@
-/** The operator's EdgeRouters on a controller of the peer: our routers, started from what is rendered, join it. */
+/** The operator's EdgeRouters on a controller of OpenZiti: our routers, started from what is rendered, join it. */
 import { join } from "node:path";
 import type { ApiClient } from "@sallyport/api";
 import { createClient } from "@sallyport/api";
@@ -17,7 +17,7 @@ import { peer as program } from "../peer.ts";
 
 const PATIENCE_MS = 60_000;
 
-describe.skipIf(program.isMissing)("edge routers on a controller of the peer", () => {
+describe.skipIf(program.isMissing)("edge routers on a controller of OpenZiti", () => {
   let folder = "";
   let peer: PeerController;
   let management: ApiClient<"management">;
@@ -30,9 +30,9 @@ describe.skipIf(program.isMissing)("edge routers on a controller of the peer", (
     peer = await startPeerController(program.path, join(folder, "controller"));
     const baseUrl = `https://localhost:${peer.port}`;
     // On this machine its own bundle is taken on first use.
-    const stranger = createClient("client", { baseUrl, tls: { rejectUnauthorized: false } });
-    const { data } = await stranger.listWellKnownCas();
-    stranger.close();
+    const anonymous = createClient("client", { baseUrl, tls: { rejectUnauthorized: false } });
+    const { data } = await anonymous.listWellKnownCas();
+    anonymous.close();
     const bundle = new x509.X509Certificates(Buffer.from(data.toString("latin1"), "base64"));
     ca = bundle.map((certificate) => certificate.toString("pem")).join("\n");
     management = createClient("management", { baseUrl, ca, tls: { allowPartialTrustChain: true } });
@@ -101,7 +101,7 @@ describe.skipIf(program.isMissing)("edge routers on a controller of the peer", (
     expect(pods.starts.get("eu-0-0")).toBe(3);
   });
 
-  test("one is enrolled anew by the token that is made then", { timeout: 120_000 }, async () => {
+  test("one is enrolled again by the token that is made then", { timeout: 120_000 }, async () => {
     const router = routerOf(await operator.ready("EdgeRouter", "eu"));
     const { fingerprint } = await entity(router?.id);
     await operator.annotate("EdgeRouter", "eu", { "sallyport.dev/re-enroll": "0:a" });

@@ -1,4 +1,4 @@
-/** The operator's simple kinds on the peer's controller: each made, left alone, changed, put right, adopted and taken away. */
+/** The operator's simple kinds on OpenZiti's controller: each made, left alone, changed, put right, adopted and taken away. */
 import type { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { request } from "node:https";
@@ -28,7 +28,7 @@ interface Answer {
   readonly json: { readonly data: Readonly<Record<string, unknown>> & { readonly token?: string } };
 }
 
-describe.skipIf(peer.isMissing)("the operator on the peer's controller", () => {
+describe.skipIf(peer.isMissing)("the operator on OpenZiti's controller", () => {
   let folder = "";
   let controller: PeerController;
   let operator: TestOperator;
@@ -96,7 +96,7 @@ describe.skipIf(peer.isMissing)("the operator on the peer's controller", () => {
       await operator.ready(kind, name);
       await rests();
 
-      // What the peer wants to see in every change of the kind.
+      // What OpenZiti wants to see in every change of the kind.
       const { typeId, data } = await entity(kind, id);
       const drift = await call("PATCH", `/${SIMPLE_PATHS[kind]}/${id}`, {
         name: `${name}-renamed`,
@@ -139,7 +139,7 @@ describe.skipIf(peer.isMissing)("the operator on the peer's controller", () => {
     }
   });
 
-  test("what the peer refuses is told with its field", async () => {
+  test("what OpenZiti refuses is told with its field", async () => {
     await start();
     await operator.apply("ServiceConfig", "bad", { data: { protocol: "tcp", address: "localhost", port: "many" } });
     const bad = await operator.ready("ServiceConfig", "bad", "False", "InvalidSpec");

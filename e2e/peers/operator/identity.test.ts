@@ -1,4 +1,4 @@
-/** The operator's identities on a controller of the peer: a fake API server on the other side, our SDK as the client that reads the Secrets. */
+/** The operator's identities on a controller of OpenZiti: a fake API server on the other side, our SDK as the client that reads the Secrets. */
 
 import { createClient } from "@sallyport/api";
 import { AuthenticationError, enroll } from "@sallyport/sdk";
@@ -17,17 +17,17 @@ let folder = "";
 let peer: PeerController;
 let ca: string;
 
-describe.skipIf(program.isMissing)("identities on a controller of the peer", () => {
+describe.skipIf(program.isMissing)("identities on a controller of OpenZiti", () => {
   beforeAll(async () => {
     folder = makeScratch("operator-peer");
     peer = await startPeerController(program.path, folder);
     // On this machine its own bundle is taken on first use.
-    const stranger = createClient("client", {
+    const anonymous = createClient("client", {
       baseUrl: `https://localhost:${peer.port}`,
       tls: { rejectUnauthorized: false },
     });
-    const { data } = await stranger.listWellKnownCas();
-    stranger.close();
+    const { data } = await anonymous.listWellKnownCas();
+    anonymous.close();
     const bundle = new x509.X509Certificates(Buffer.from(data.toString("latin1"), "base64"));
     ca = bundle.map((certificate) => certificate.toString("pem")).join("\n");
   }, 60_000);
@@ -66,7 +66,7 @@ describe.skipIf(program.isMissing)("identities on a controller of the peer", () 
     expect(await operator.writesOfAnotherLook()).toEqual([]);
   });
 
-  test("an identity is enrolled, renewed, and enrolled again when somebody asks", async () => {
+  test("an identity is enrolled, renewed, and enrolled again when an administrator asks", async () => {
     let offset = 0;
     const operator = await start({ now: () => new Date(Date.now() + offset) });
     await operator.apply("Identity", "bot", IDENTITY);

@@ -1,4 +1,4 @@
-/** A Network whose controller is the peer's: trusted by its authority's fingerprint, entered by password, lost and found again. */
+/** A Network whose controller is OpenZiti's: trusted by its authority's fingerprint, entered by password, lost and found again. */
 import { execFileSync } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const reconcilers = [
   overlayServiceReconciler,
 ] as unknown as KindReconciler[];
 
-describe.skipIf(peer.isMissing)("a Network of the peer's", () => {
+describe.skipIf(peer.isMissing)("a Network with OpenZiti's controller", () => {
   let scratch: string;
   let t: TestOperator;
   let network: PeerController;
@@ -49,7 +49,7 @@ describe.skipIf(peer.isMissing)("a Network of the peer's", () => {
     });
   }
 
-  /** As whoever sets up the Network would: from the CA store, compared by other means. */
+  /** As an administrator who sets up the Network would: from the CA store, compared by other means. */
   function fingerprints(): string[] {
     const answer = execFileSync("curl", ["-sk", `${url}/edge/client/v1/.well-known/est/cacerts`], {
       encoding: "latin1",

@@ -59,7 +59,7 @@ describe.skipIf(!hasCluster)("pods that can't be", { timeout: 600_000 }, () => {
     );
   }
   /** Until it is ready, and as tools see it. */
-  async function mended(kind: string, name: string): Promise<void> {
+  async function repaired(kind: string, name: string): Promise<void> {
     await stage.wait("condition=Ready", `${kind}.sallyport.dev/${name}`, 300);
     expect(healthOf(await stage.get(`${kind}.sallyport.dev`, name)).health).toBe("Current");
   }
@@ -73,10 +73,10 @@ describe.skipIf(!hasCluster)("pods that can't be", { timeout: 600_000 }, () => {
       /router image-0 .*container enroll: .*registry\.invalid\/router:none/,
     );
     await router("image");
-    await mended("edgerouter", "image");
+    await repaired("edgerouter", "image");
   });
 
-  test("a volume of a storage class that is not there, until somebody makes the class", async () => {
+  test("a volume of a storage class that is not there, until an administrator makes the class", async () => {
     const storageClassName = stage.namespace;
     await router("volume", { storage: { storageClassName } });
     await declare("Network", "stored", {
@@ -102,8 +102,8 @@ describe.skipIf(!hasCluster)("pods that can't be", { timeout: 600_000 }, () => {
       ...like,
     };
     await stage.cluster.apply(JSON.stringify(made));
-    await mended("edgerouter", "volume");
-    await mended("network", "stored");
+    await repaired("edgerouter", "volume");
+    await repaired("network", "stored");
     await stage.kubectl("delete", "network/stored", "edgerouter/volume", "--timeout=300s");
   });
 
@@ -123,12 +123,12 @@ describe.skipIf(!hasCluster)("pods that can't be", { timeout: 600_000 }, () => {
     await router("quota");
     await told("edgerouter", "quota", "PodFailing", /router quota-0 .*no pod .*exceeded quota: pods/);
     await quota(count + 10);
-    await mended("edgerouter", "quota");
+    await repaired("edgerouter", "quota");
   });
 
   test("a namespace that forbids the pod, until it lets it be: a new router, and one that was there", async () => {
     await router("old");
-    await mended("edgerouter", "old");
+    await repaired("edgerouter", "old");
     const tunneler = { enabled: true, mode: "tproxy" };
     await router("new", { tunneler });
     await router("old", { tunneler });
@@ -136,7 +136,7 @@ describe.skipIf(!hasCluster)("pods that can't be", { timeout: 600_000 }, () => {
     await told("edgerouter", "old", "PodRefused", /router old-0: .*violates PodSecurity "restricted/);
     const level = "pod-security.kubernetes.io/enforce=privileged";
     await stage.cluster.kubectl(["label", "--overwrite", "namespace", stage.namespace, level]);
-    await mended("edgerouter", "new");
-    await mended("edgerouter", "old");
+    await repaired("edgerouter", "new");
+    await repaired("edgerouter", "old");
   });
 });

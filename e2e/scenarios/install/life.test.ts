@@ -147,7 +147,7 @@ describe.skipIf(!canOpenCluster)("an installation", { timeout: 900_000 }, () => 
 
   test("is upgraded to an operator that keeps the images: nothing else is touched", async () => {
     const pods = await identities();
-    await traffic.anew();
+    await traffic.restartCounts();
     const kept = ["--set", `routerImage.tag=${previous.version}`, "--set", `controllerImage.tag=${previous.version}`];
     await upgrade(next, ...kept);
     const image = await cluster.kubectl([
@@ -163,7 +163,7 @@ describe.skipIf(!canOpenCluster)("an installation", { timeout: 900_000 }, () => 
   });
 
   test("is upgraded to the next release: controller and routers follow, one router at a time, and no call fails", async () => {
-    await traffic.anew();
+    await traffic.restartCounts();
     await upgrade(next);
     expect(await rolledOut(next.version)).toBeLessThanOrEqual(1);
     const { connections } = await allAnswered(2);
@@ -181,7 +181,7 @@ describe.skipIf(!canOpenCluster)("an installation", { timeout: 900_000 }, () => 
   });
 
   test("goes back to the release before", async () => {
-    await traffic.anew();
+    await traffic.restartCounts();
     await helm("rollback", "sallyport", "1", ...WAIT);
     expect(await rolledOut(previous.version)).toBeLessThanOrEqual(1);
     await allAnswered(2);

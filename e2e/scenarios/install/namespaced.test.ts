@@ -1,4 +1,4 @@
-/** The operator for one namespace: installed by whoever rules that namespace and nothing else, it works with Roles alone. */
+/** The operator for one namespace: installed by an administrator of that namespace and of nothing else, it works with Roles alone. */
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
@@ -18,7 +18,7 @@ const OTHER = "team-b";
 
 describe.skipIf(!canOpenCluster)("an operator for one namespace", { timeout: 600_000 }, () => {
   let cluster: ClusterHandle;
-  /** What whoever rules the namespace does. */
+  /** What the administrator of the namespace does. */
   let helm: (...args: string[]) => Promise<string>;
 
   beforeAll(async () => {
@@ -81,7 +81,7 @@ describe.skipIf(!canOpenCluster)("an operator for one namespace", { timeout: 600
     expect([foreign.metadata.finalizers, foreign.status]).toEqual([undefined, { observedGeneration: -1 }]);
   });
 
-  test("is uninstalled by whoever installed it, and leaves nothing behind", async () => {
+  test("is uninstalled by the administrator who installed it, and leaves nothing behind", async () => {
     await kubectl("delete", "overlay", "--all", "--timeout=300s");
     await helm("uninstall", "sallyport", "--wait", "--timeout=300s");
     const kinds = "deployments,roles,rolebindings,leases,poddisruptionbudgets";

@@ -27,7 +27,7 @@ describe.skipIf(!hasCluster)("every kind in every state", () => {
     for (const { kind, name, health, message } of judged) expect(health, `${kind} ${name}: ${message}`).toBe("Current");
   });
 
-  test("what waits is InProgress, what a person has to mend is Failed", async () => {
+  test("what waits is InProgress, what a person has to fix is Failed", async () => {
     for (const kind of KINDS) {
       await declare(stage, kind, "waits", kind === "Network" ? {} : { networkRef: { name: "nowhere" } });
       // The same name twice in one network; of routers and networks something else is wrong for good.
@@ -110,7 +110,7 @@ describe.skipIf(!hasCluster)("every kind in every state", () => {
     await stage.explained("delete", "overlayservice/behind", "network/unreachable", "--timeout=300s");
   });
 
-  test("what is being deleted is Terminating, and what holds it up is none of ours", async () => {
+  test("what is being deleted is Terminating, and what holds it up belongs to another owner", async () => {
     const patch = (kind: string, finalizers: string[]) => {
       const changes = JSON.stringify({ metadata: { finalizers } });
       return stage.kubectl("patch", `${kind}.sallyport.dev`, "wrong", "--type=merge", `--patch=${changes}`);

@@ -1,4 +1,4 @@
-/** The quickstart's network with a PostgreSQL that is somebody else's: not there at first, then away for a while. */
+/** The quickstart's network with a PostgreSQL that the operator does not run: not there at first, then away for a while. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasCluster, Stage } from "../stage.ts";
 import { clientOf } from "./client.ts";

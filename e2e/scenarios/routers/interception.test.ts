@@ -21,7 +21,7 @@ describe.skipIf(!hasCluster)("a router that intercepts", () => {
       spec: { networkRef: { name: "main" }, ...spec },
     });
     const config = (name: string, data: object) => resource("ServiceConfig", name, { type: name, data });
-    const everybody = (kind: string, side: string) =>
+    const allOf = (kind: string, side: string) =>
       resource(kind, "all", { semantic: "AnyOf", edgeRouterRoles: ["#all"], [side]: ["#all"] });
     const policy = (type: string) => {
       const rule = { type, semantic: "AnyOf", edgeRouterRefs: [{ name: "gate" }], serviceRefs: [{ name: "health" }] };
@@ -36,8 +36,8 @@ describe.skipIf(!hasCluster)("a router that intercepts", () => {
       resource("OverlayService", "health", { configRefs }),
       policy("Dial"),
       policy("Bind"),
-      everybody("EdgeRouterPolicy", "identityRoles"),
-      everybody("ServiceEdgeRouterPolicy", "serviceRoles"),
+      allOf("EdgeRouterPolicy", "identityRoles"),
+      allOf("ServiceEdgeRouterPolicy", "serviceRoles"),
     ]);
     await stage.ready();
     await gate.declare({ tunneler: { enabled: true, mode: "tproxy" } });

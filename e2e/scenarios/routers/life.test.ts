@@ -1,4 +1,4 @@
-/** Edge routers as real pods: enrolled, rolled out, enrolled anew, scaled, deleted. */
+/** Edge routers as real pods: enrolled, rolled out, enrolled again, scaled, deleted. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RouterStatus } from "../../../operator/src/kinds/edge-router/schema.ts";
 import { printFigure, secondsToOnline } from "../figures.ts";
@@ -64,7 +64,7 @@ describe.skipIf(!hasCluster)("edge routers", () => {
     expect((await eu.each()).map(({ configHash }) => configHash)).toEqual(before.map(({ configHash }) => configHash));
   });
 
-  test("are enrolled anew when an annotation asks for it", async () => {
+  test("are enrolled again when an annotation asks for it", async () => {
     const [before] = await eu.each();
     await eu.annotate("sallyport.dev/re-enroll=0:a");
     await stage.wait("jsonpath={.status.lastHandledReEnroll}=0:a", "edgerouter/eu");
@@ -74,7 +74,7 @@ describe.skipIf(!hasCluster)("edge routers", () => {
     await expect.poll(() => event("ReEnrolled"), PATIENCE).toContain("eu-0");
   });
 
-  test("are enrolled anew on another volume when theirs is lost, as the same router", async () => {
+  test("are enrolled again on another volume when theirs is lost, as the same router", async () => {
     const [before] = await eu.each();
     await stage.kubectl("delete", "pvc/data-eu-0-0", "--wait=false");
     await stage.kubectl("delete", "pod/eu-0-0");

@@ -58,7 +58,7 @@ describe.skipIf(!hasCluster)("calls through two routers", () => {
   /** While it is done every call on a connection of its own is answered; the others end with the restarts of routers, and never otherwise. */
   async function answeredThroughout(restarts: number, work: () => Promise<unknown>): Promise<void> {
     await traffic.answered(20);
-    await traffic.anew();
+    await traffic.restartCounts();
     await work();
     await traffic.answered(20);
     const { fresh, kept } = await traffic.counts();
@@ -123,7 +123,7 @@ describe.skipIf(!hasCluster)("calls through two routers", () => {
     const [pods, conditions] = [await others(), await shown()];
     expect(Object.keys(pods)).toHaveLength(4);
     await traffic.answered(20);
-    await traffic.anew();
+    await traffic.restartCounts();
 
     await stage.cluster.kubectl(["label", "nodes", "--all", `${LABEL}-`]);
     await stage.kubectl("delete", "pod/main-controller-0");
@@ -142,7 +142,7 @@ describe.skipIf(!hasCluster)("calls through two routers", () => {
     };
     await stage.explain(eventually("the outage has lasted a minute", lasts, 10 * OUTAGE_MS));
     expect((await network())?.lastTransitionTime).toBe(since);
-    // What was ready is shown as it was: nobody knows better.
+    // What was ready is shown as it was: the operator knows nothing newer.
     expect(await shown()).toEqual(conditions);
     const during = await traffic.counts();
     expect(during.kept.answered).toBeGreaterThan(60);

@@ -6,12 +6,12 @@ import { CTRL, EDGE, EVERYWHERE, LINK, MIB, residentBytes, type Site } from "./s
 
 const UNKNOWN_VERSION = "0306090a020000000100000002000000";
 
-/** Bytes that are no hello, and hellos of somebody else. */
+/** Bytes that are no hello, and hellos of another client. */
 export function describeHellos(site: Site): void {
   describe.each(EVERYWHERE)("$name", (target) => {
     it("closes a connection without a client certificate, without a word", async () => {
       const peer = await site.connect(target, {});
-      peer.write(helloOf("anybody"));
+      peer.write(helloOf("any-client"));
       expect((await peer.closed).length).toBe(0);
       expect(await site.loggedOnce(target, peer)).toContain("NO_CLIENT_CERTIFICATE");
     });
@@ -49,7 +49,7 @@ export function describeHellos(site: Site): void {
 
     it("closes when a hello ends before its end", async () => {
       const peer = await site.connect(target);
-      peer.write(helloOf("somebody").subarray(0, 23)).end();
+      peer.write(helloOf("a-client").subarray(0, 23)).end();
       expect((await peer.closed).length).toBe(0);
       expect(await site.loggedOnce(target, peer)).toContain("CLOSED_BY_PEER");
     });
@@ -63,15 +63,15 @@ export function describeHellos(site: Site): void {
     });
   });
 
-  describe("a hello of somebody else", () => {
-    it("on the control channel: a stranger's certificate for a router's id", async () => {
-      const peer = await site.connect(CTRL, site.stranger);
+  describe("a hello of another client", () => {
+    it("on the control channel: an unknown authority's certificate for a router's id", async () => {
+      const peer = await site.connect(CTRL, site.untrusted);
       peer.write(helloOf(site.routerId));
       expect((await peer.closed).length).toBe(0);
       expect(await site.loggedOnce(CTRL, peer)).toContain("untrusted-certificate");
     });
 
-    it("on the control channel: an identity's certificate for a router's id, and a router that nobody made", async () => {
+    it("on the control channel: an identity's certificate for a router's id, and a router that does not exist", async () => {
       const peer = await site.connect(CTRL);
       peer.write(helloOf(site.routerId));
       expect((await peer.closed).length).toBe(0);
@@ -83,7 +83,7 @@ export function describeHellos(site: Site): void {
     });
 
     it.each([
-      ["a stranger's certificate", () => site.stranger, "another-router"],
+      ["an unknown authority's certificate", () => site.untrusted, "another-router"],
       ["an identity's certificate", () => site.known, "another-router"],
       ["an identity's certificate for a router that exists", () => site.known, () => site.linkedRouterId],
     ])("on the link listener: %s", async (_, certificate, claimed) => {
@@ -95,22 +95,22 @@ export function describeHellos(site: Site): void {
       await site.loggedOnce(LINK, peer);
     });
 
-    it("on the edge: no token, and a token that nobody was given", async () => {
+    it("on the edge: no token, and a token that was never issued", async () => {
       const peer = await site.connect(EDGE);
       peer.write(helloOf("someone"));
       await peer.closed;
       expect(await site.loggedOnce(EDGE, peer)).toContain("SDK not admitted");
       const other = await site.connect(EDGE);
-      const token = site.keep("a token nobody was given", randomUUID());
+      const token = site.keep("a token that was never issued", randomUUID());
       other.write(helloOf("someone", new Headers().setString(EdgeHeader.SessionToken, token)));
       await other.closed;
       expect(await site.loggedOnce(EDGE, other)).toContain("SDK not admitted");
     });
 
-    it("on the edge: a good token with somebody else's certificate", async () => {
+    it("on the edge: a good token with another identity's certificate", async () => {
       const { data } = await site.network.management.listAPISessions({ query: { limit: 100 } });
       const token = data.map((session) => session.token).find((candidate) => candidate.length > 0)!;
-      const peer = await site.connect(EDGE, site.stranger);
+      const peer = await site.connect(EDGE, site.untrusted);
       peer.write(helloOf("someone", new Headers().setString(EdgeHeader.SessionToken, token)));
       await peer.closed;
       expect(await site.loggedOnce(EDGE, peer)).toContain("SDK not admitted");

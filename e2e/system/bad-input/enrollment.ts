@@ -70,11 +70,11 @@ export function describeEnrollment(site: Site): void {
         if (outcome.status === "fulfilled") site.keep("a winner's key", pem(outcome.value.id.key));
     });
 
-    it("signed by somebody else, unsigned, or of nobody: refused before anything is sent, or by the controller", async () => {
+    it("signed by another authority, unsigned, or without an owner: refused before anything is sent, or by the controller", async () => {
       const { jwt } = await identity();
       const [header = "", claims = "", signature = ""] = jwt.split(".");
       const forged = sign("sha256", Buffer.from(`${header}.${claims}`), {
-        key: createPrivateKey(site.stranger.key),
+        key: createPrivateKey(site.untrusted.key),
         dsaEncoding: "ieee-p1363",
       }).toString("base64url");
       await expect(enroll(`${header}.${claims}.${forged}`)).rejects.toMatchObject({ code: "TOKEN_FORGED" });

@@ -6,7 +6,7 @@ import { CTRL, EDGE, type Site } from "./site.ts";
 /** Handshakes that fail, and those that take their time. */
 export function describeHandshakes(site: Site): void {
   describe("connections that never become one", () => {
-    it("an ALPN name that nobody has", async () => {
+    it("an ALPN name that no protocol has", async () => {
       for (const target of [CTRL, EDGE]) {
         const failed = await RawPeer.connect(target.port(site), { ...site.known, alpn: "no-such-protocol" }).then(
           () => expect.fail("the handshake was done"),
@@ -35,7 +35,7 @@ export function describeHandshakes(site: Site): void {
         clearInterval(timer);
         return peer;
       };
-      const hello = helloOf("somebody-slow");
+      const hello = helloOf("a-slow-client");
       const channels = [CTRL, EDGE].flatMap((target) => [
         (async () => ({ target, peer: await slow(await RawPeer.connect(target.port(site), { isPlain: true })) }))(),
         (async () => ({ target, peer: await slow(await site.connect(target)) }))(),

@@ -8,7 +8,13 @@ import { eventually } from "../../network/eventually.ts";
 import { hostEcho } from "../../network/hosted-echo.ts";
 import { declareService, type Network, startNetwork } from "../../network/network.ts";
 import type { Program } from "../../network/program.ts";
-import { type RawAnswer, RawPeer, type RawPeerOptions, rawRequest, type Stranger } from "../../network/raw-peer.ts";
+import {
+  type ConnectionOrigin,
+  type RawAnswer,
+  RawPeer,
+  type RawPeerOptions,
+  rawRequest,
+} from "../../network/raw-peer.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { requestText } from "./requests.ts";
 
@@ -19,7 +25,7 @@ interface Certified {
   readonly key: string;
 }
 
-/** A port that takes connections of anybody. */
+/** A port that takes connections of every client. */
 export interface Target {
   readonly name: string;
   readonly alpn?: string;
@@ -39,7 +45,7 @@ const ROUTER: Omit<Target, "name"> = {
 };
 export const LINK: Target = { ...ROUTER, name: "the link listener", alpn: "ziti-link" };
 export const EDGE: Target = { ...ROUTER, name: "the edge listener", alpn: "ziti-edge" };
-/** Of the other router: what strangers make one listener say in a minute is bounded. */
+/** Of the other router: what unauthenticated clients make one listener log in a minute is bounded. */
 const EDGE_WITHOUT_ALPN: Target = {
   name: "the edge listener, no ALPN",
   port: (site) => site.linkedRouterPort,
@@ -58,8 +64,8 @@ export const residentBytes = (program: Program): number =>
 export class Site {
   readonly folder = makeScratch("bad-input");
   network!: Network;
-  /** Of an authority that nobody knows. */
-  stranger!: Certified;
+  /** Of an authority that no program trusts. */
+  untrusted!: Certified;
   /** Of an identity of the network. */
   known!: Certified;
   /** `r1`, whose ports are tried, and the router that it is linked to. */
@@ -78,9 +84,9 @@ export class Site {
     this.#host = await Context.load(declared.hostFile);
     await hostEcho(this.#host, "echo");
     this.#client = await Context.load(declared.clientFile);
-    const authority = await TestAuthority.create("Stranger");
-    const issued = await authority.issue({ commonName: "stranger" });
-    this.stranger = { cert: issued.certPem, key: this.keep("the stranger's key", issued.keyPem) };
+    const authority = await TestAuthority.create("Untrusted");
+    const issued = await authority.issue({ commonName: "untrusted" });
+    this.untrusted = { cert: issued.certPem, key: this.keep("the untrusted key", issued.keyPem) };
     for (const [side, file] of Object.entries({ host: declared.hostFile, client: declared.clientFile })) {
       const { id } = JSON.parse(readFileSync(file, "utf8")) as { id: { cert: string; key: string } };
       this.known = { cert: pem(id.cert), key: this.keep(`the key of the ${side}`, pem(id.key)) };
@@ -119,7 +125,7 @@ export class Site {
   }
 
   /** The lines that a program logged about a peer: exactly one is wanted, and it is given back. */
-  async loggedOnce(target: Target, { address, since }: Stranger): Promise<string> {
+  async loggedOnce(target: Target, { address, since }: ConnectionOrigin): Promise<string> {
     const about = (): string[] =>
       target
         .program(this)

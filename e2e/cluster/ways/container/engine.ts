@@ -71,7 +71,7 @@ async function startPodman(root: string): Promise<void> {
     DOCKER_HOST: `unix://${podman.socket}`,
     // There is nothing to reap: the containers are in the namespaces of this process.
     TESTCONTAINERS_RYUK_DISABLED: "true",
-    // Where ports of containers are open, for whoever has the route to here.
+    // Where ports of containers are open, for every client with a route to here.
     TESTCONTAINERS_HOST_OVERRIDE: box.addresses.box,
   });
   const until = performance.now() + PATIENCE_MS;

@@ -4,7 +4,7 @@ import { get, patch, post, put, remove } from "../steps.ts";
 
 const NUMBERED = {
   ...{ status: 400, code: "COULD_NOT_VALIDATE" },
-  because: "the peer answers with the number of its validator's error, which is no HTTP status",
+  because: "OpenZiti answers with the number of its validator's error, which is no HTTP status",
 };
 
 export function policyUpdates(both: () => Both): void {

@@ -2,7 +2,7 @@ import { it } from "vitest";
 import { type Both, FABRIC } from "../ask.ts";
 import { get, patch, post, put, remove } from "../steps.ts";
 
-const IGNORED = { status: 200, because: "the peer ignores fields of transit routers that it accepts" };
+const IGNORED = { status: 200, because: "OpenZiti ignores fields of transit routers that it accepts" };
 
 export function routerUpdates(both: () => Both): void {
   it("routers: of the edge, of the fabric, and what belongs to them", async () => {
@@ -40,7 +40,7 @@ export function routerUpdates(both: () => Both): void {
       { ...get("/transit-routers/{transit}"), ours: IGNORED },
       {
         ...get("/transit-routers/{edge}"),
-        ours: { status: 200, because: "the peer calls an edge router verified before it has enrolled" },
+        ours: { status: 200, because: "OpenZiti calls an edge router verified before it has enrolled" },
       },
       remove("/transit-routers/nowhere"),
       post("/services", { name: "u-hosted", encryptionRequired: false }, { keep: { hosted: "id" } }),
@@ -76,7 +76,7 @@ export function routerUpdates(both: () => Both): void {
       { ...get(`${FABRIC}/services`), session: null },
       { ...get(`${FABRIC}/services?filter=bogus%3D1`) },
       get(`${FABRIC}/cluster/list-members`),
-      post(`${FABRIC}/inspections`, { appRegex: "^nobody$", requestedValues: ["config"] }),
+      post(`${FABRIC}/inspections`, { appRegex: "^no-such-router$", requestedValues: ["config"] }),
       post(`${FABRIC}/inspections`, {}),
       remove("/edge-routers/{edge}"),
       get("/terminators/{terminator}"),

@@ -5,7 +5,7 @@ import { get, patch, post, put, remove } from "../steps.ts";
 const BAD_NAME = {
   status: 400,
   code: "COULD_NOT_VALIDATE",
-  because: "the peer drops the error, answers 200 and changes nothing",
+  because: "OpenZiti drops the error, answers 200 and changes nothing",
 };
 
 export function serviceUpdates(both: () => Both): void {
@@ -36,7 +36,7 @@ export function serviceUpdates(both: () => Both): void {
       patch("/services/{one}", { bogus: 1 }),
       {
         ...patch("/services/{one}", { tags: { bad: { a: 1 } } }),
-        ours: { status: 400, code: "COULD_NOT_PARSE_BODY", because: "the peer answers 500" },
+        ours: { status: 400, code: "COULD_NOT_PARSE_BODY", because: "OpenZiti answers 500" },
       },
       patch("/services/{one}", {}),
       patch("/services/{one}", { roleAttributes: ["#x"] }),
@@ -54,7 +54,7 @@ export function serviceUpdates(both: () => Both): void {
           ours: {
             status: 400,
             code: "COULD_NOT_VALIDATE",
-            because: "ours names the field that is missing, the peer `(root)`",
+            because: "ours names the field that is missing, OpenZiti `(root)`",
           },
         },
       ),

@@ -36,7 +36,7 @@ export function configCommands(same: () => Same): void {
       expect(await cli.listed("configs", 'name="seven"')).toMatchObject([{ data: { a: 7 }, tags: { x: "y" } }]);
       await cli.refused("update", "config", "seven", "-d", '{"a":"x"}');
       await cli.edge("update", "config-type", "texts", "-n", "words", "-d", '{"type":"object","maxProperties":3}');
-      // The peer answers 500.
+      // OpenZiti answers 500.
       const used = await cli.refusedDifferently("delete", "config-type", "numbers");
       expect(used).toContain("CAN_NOT_DELETE_REFERENCED_ENTITY");
       await cli.edge("delete", "config", "seven", "by-id");

@@ -44,7 +44,7 @@ export function identityCommands(same: () => Same): void {
       await cli.refused("create", "identity", "other", "--service-costs", "nowhere=1");
       expect(await cli.refused("list", "identities", "bogus = 1")).toMatch(/INVALID_FILTER/);
       await cli.refused("update", "identity", "nowhere", "-n", "x");
-      // The peer answers 200 and changes nothing.
+      // OpenZiti answers 200 and changes nothing.
       expect(await cli.refusedByUs("update", "identity", "tagged", "-n", "full")).toMatch(/"field": "name"/);
       expect(await cli.edge("delete", "identity", "nowhere")).toContain("Found 0 identities");
       await cli.refused("delete", "identity", "Default Admin");
@@ -83,7 +83,7 @@ export function identityCommands(same: () => Same): void {
   });
 
   describe("edge routers and transit routers", () => {
-    it("are created, changed also by PUT, enrolled anew and deleted", async () => {
+    it("are created, changed also by PUT, enrolled again and deleted", async () => {
       const cli = same();
       const flags = ["-t", "-a", "public", "--cost", "5", "--no-traversal", "--disabled", "--app-data", "a=b"];
       await cli.edge("create", "edge-router", "edge", ...flags, "--tags", "k=v", "-o", cli.file("edge.jwt", ""));
@@ -136,7 +136,7 @@ export function identityCommands(same: () => Same): void {
       await cli.edge("update", "authenticator", "updb", "--identity", "person", "-p", "second-password");
       await cli.refused("update", "authenticator", "updb", "--identity", "person", "-p", "x");
       await cli.refused("update", "authenticator", "updb", "--identity", "nowhere", "-p", "second-password");
-      // The peer answers 404 where an enrollment of a router that is gone is in the list.
+      // OpenZiti answers 404 where an enrollment of a router that is gone is in the list.
       expect((await cli.listed("enrollments")).map(({ method }) => method)).toEqual(
         expect.arrayContaining(["ott", "updb"]),
       );

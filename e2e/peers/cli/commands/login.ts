@@ -7,21 +7,21 @@ import type { Same } from "./same.ts";
 
 /** Logging in and out, the sessions that this makes, and what a controller tells of itself. */
 export function loginCommands(same: () => Same): void {
-  /** A CLI that nobody has logged in with. */
-  const stranger = (name: string): PeerCli => new PeerCli(peer.path, same().path(name));
+  /** A CLI without a login. */
+  const anonymous = (name: string): PeerCli => new PeerCli(peer.path, same().path(name));
   const login = (cli: PeerCli, ...args: string[]) =>
     cli.edge("login", `localhost:${same().sides.ours.port}`, ...args, "-y");
 
   describe("logging in", () => {
-    it("by password, refused with a wrong one and for nobody", async () => {
+    it("by password, refused with a wrong one and for an unknown user", async () => {
       const { password } = same().sides.ours;
       for (const wrong of [
         ["-u", "admin", "-p", "wrong password"],
-        ["-u", "nobody", "-p", password],
+        ["-u", "unknown", "-p", password],
       ]) {
-        await expect(login(stranger("wrong"), ...wrong)).rejects.toThrow(/INVALID_AUTH|401/);
+        await expect(login(anonymous("wrong"), ...wrong)).rejects.toThrow(/INVALID_AUTH|401/);
       }
-      const cli = stranger("password");
+      const cli = anonymous("password");
       expect(await login(cli, "-u", "admin", "-p", password)).toMatch(/Token: [0-9a-f-]{36}/);
       expect(await cli.edge("list", "services")).toContain("results:");
       await cli.edge("logout");
@@ -33,7 +33,7 @@ export function loginCommands(same: () => Same): void {
       await cli.edge("create", "identity", "file-login", "-A", "-o", cli.file("file-login.jwt", ""));
       const file = join(cli.sides.ours.folder, "file-login.json");
       await cli.sides.ours.cli.edge("enroll", cli.path("file-login.jwt"), "-o", file);
-      const other = stranger("file");
+      const other = anonymous("file");
       expect(await login(other, "-f", file)).toMatch(/Token|Saving/);
       expect(await other.edge("list", "identities", 'name="file-login"')).toContain("file-login");
       const { token } = cli.sides.ours;
@@ -53,7 +53,7 @@ export function loginCommands(same: () => Same): void {
       const cli = same();
       await cli.edge("create", "identity", "reader");
       await cli.edge("create", "authenticator", "updb", "reader", "reader-name", "reader-password");
-      const reader = stranger("reader");
+      const reader = anonymous("reader");
       await login(reader, "-u", "reader-name", "-p", "reader-password");
       await expect(reader.edge("list", "identities")).rejects.toThrow(/401|UNAUTHORIZED/);
       const ours = cli.sides.ours.cli;

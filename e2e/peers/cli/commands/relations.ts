@@ -101,7 +101,7 @@ export function relationCommands(same: () => Same): void {
       await cli.refused("create", "service", "bad", "-c", "nowhere");
       await cli.refused("create", "service", "bad", "-c", "web-host,web-override");
       await cli.refused(...policy, "Dialx");
-      await cli.refused(...policy, "Dial", "--identity-roles", "@nobody");
+      await cli.refused(...policy, "Dial", "--identity-roles", "@no-such-identity");
       await cli.refused(...policy, "Dial", "--identity-roles", "alice");
       await cli.refused(...policy, "Dial", "--semantic", "SomeOf");
       await cli.refused("create", "service-policy", "dials", "Dial");

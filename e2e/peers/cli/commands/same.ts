@@ -12,7 +12,7 @@ export interface Printed {
   readonly text: string;
 }
 
-/** Runs the CLI on the peer's controller and on ours, and holds what it prints against each other. */
+/** Runs the CLI on OpenZiti's controller and on ours, and holds what it prints against each other. */
 export class Same {
   readonly sides: SideBySide;
 
@@ -40,7 +40,7 @@ export class Same {
     return text;
   }
 
-  /** `ziti edge …`, which fails on both sides, on the peer's with another status, which ours does not copy. */
+  /** `ziti edge …`, which fails on both sides, on OpenZiti's with another status, which ours does not copy. */
   async refusedDifferently(...args: readonly Argument[]): Promise<string> {
     const { theirs, ours } = this.sides;
     const [their, our] = await Promise.all([print(theirs, ["edge", ...args]), print(ours, ["edge", ...args])]);
@@ -48,7 +48,7 @@ export class Same {
     return our.text;
   }
 
-  /** `ziti edge …`, which succeeds on the peer's side and fails on ours: a rule of ours is stricter. Resolves with what it printed on ours. */
+  /** `ziti edge …`, which succeeds on OpenZiti's side and fails on ours: one of our rules is stricter. Resolves with what it printed on ours. */
   async refusedByUs(...args: readonly Argument[]): Promise<string> {
     const { theirs, ours } = this.sides;
     const [their, our] = await Promise.all([print(theirs, ["edge", ...args]), print(ours, ["edge", ...args])]);
@@ -56,7 +56,7 @@ export class Same {
     return our.text;
   }
 
-  /** A list of ours as the CLI's JSON. */
+  /** Our list as the CLI's JSON. */
   async listed(kind: string, filter = "true"): Promise<readonly Readonly<Record<string, unknown>>[]> {
     return await this.sides.ours.cli.listed(kind, filter);
   }
@@ -117,7 +117,7 @@ function isPositionalId(argument: Argument, before: Argument | undefined): boole
   return typeof argument === "object" && "of" in argument && !(typeof before === "string" && before.startsWith("-"));
 }
 
-/** Ids of the peer may begin with a dash: everything that is an option stands before them, and `--` between. */
+/** Ids of OpenZiti may begin with a dash: everything that is an option stands before them, and `--` between. */
 function endingOptionsBefore(at: number, given: readonly string[]): string[] {
   const [id = "", ...rest] = given.slice(at);
   const areOptions = rest[0]?.startsWith("-") === true;
@@ -180,7 +180,7 @@ function masked(value: unknown): unknown {
     return value.map(masked).toSorted((a, b) => JSON.stringify(a).localeCompare(JSON.stringify(b)));
   if (value === "") return null;
   if (value === null || typeof value !== "object") return value;
-  // What is empty is null, here and there, in lists of the peer.
+  // What is empty is null, here and there, in lists of OpenZiti.
   if (Object.keys(value).length === 0) return null;
   const entries = Object.entries(value)
     .filter(([key]) => !LEFT_OUT.has(key))
@@ -189,7 +189,7 @@ function masked(value: unknown): unknown {
   return Object.fromEntries(entries);
 }
 
-/** Ours without the fields that the peer, which is older, does not have. */
+/** Ours without the fields that OpenZiti, which is older, does not have. */
 function pruned(value: unknown, like: unknown): unknown {
   if (typeof value !== "object" || value === null || typeof like !== "object" || like === null) return value;
   if (Array.isArray(value)) return value.map((each, index) => pruned(each, (like as unknown[])[index]));
