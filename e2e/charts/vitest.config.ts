@@ -3,7 +3,7 @@ import { announceSkip } from "../../scripts/run/skipped.ts";
 import { project, run } from "../../scripts/vitest-defaults.ts";
 import { NoToolError, toolPath } from "./helm.ts";
 
-/** Why the charts cannot be tested here, said loudly, also in a whole run. */
+/** Why the charts cannot be tested here; a whole run says it, too. */
 function obstacle(): string | undefined {
   try {
     toolPath("helm");

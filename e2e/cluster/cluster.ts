@@ -13,7 +13,7 @@
  * Everything is gone after `close`, and as well when the test ends without it, in whatever way (`keeper/main.ts`).
  */
 import { join } from "node:path";
-import { type Addresses, addressesOf, MOST_NODES } from "./box/addresses.ts";
+import { type Addresses, addressesOf, MAX_NODES } from "./box/addresses.ts";
 import { ownImages } from "./images.ts";
 import { KeeperProcess, type Ready } from "./keeper/keeper-process.ts";
 import type { KeeperOptions } from "./keeper/main.ts";
@@ -69,7 +69,7 @@ export class Cluster extends AttachedCluster {
 
 /** What a keeper is told besides where the programs are. */
 export function keeperOptions({ nodes = 1, images = [] }: ClusterOptions): Omit<KeeperOptions, "tools"> {
-  if (!Number.isInteger(nodes) || nodes < 0 || nodes > MOST_NODES)
-    throw new RangeError(`expected 0 to ${MOST_NODES} nodes, got ${nodes}`);
+  if (!Number.isInteger(nodes) || nodes < 0 || nodes > MAX_NODES)
+    throw new RangeError(`expected 0 to ${MAX_NODES} nodes, got ${nodes}`);
   return { nodes, images: nodes === 0 ? [] : [...ownImages(findTools()), ...images] };
 }

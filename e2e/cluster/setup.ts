@@ -1,7 +1,7 @@
 import { announceSkip } from "../../scripts/run/skipped.ts";
 import { findTools, NoClusterError } from "./tools.ts";
 
-/** Gets the programs of a cluster before the first suite; without them all are skipped, loudly, here and in a whole run. */
+/** Gets the programs of a cluster before the first suite; without them all are skipped, and that is said here and in a whole run. */
 export function setup(): void {
   try {
     findTools();

@@ -13,7 +13,7 @@ declare module "vitest" {
   }
 }
 
-/** Makes the images once for all suites; where containers cannot be started it says so loudly, and the suites are skipped. */
+/** Makes the images once for all suites; where containers cannot be started it says so, and the suites are skipped. */
 export async function setup(project: TestProject): Promise<() => void> {
   const reason = obstacle();
   if (reason !== undefined) {

@@ -37,7 +37,7 @@ export interface RunOptions {
   readonly isolated?: boolean;
 }
 
-const LONGEST_RUN_MS = 150_000;
+const MAX_RUN_MS = 150_000;
 
 // Its own mounts and processes; nothing of the image can be written, nothing of this machine can be seen but the mounts and three devices.
 const START = `set -e
@@ -122,7 +122,7 @@ export class UnpackedImage {
     const { status, stdout, stderr, error } = spawnSync(command, args, {
       encoding: "utf8",
       env,
-      timeout: LONGEST_RUN_MS,
+      timeout: MAX_RUN_MS,
       killSignal: "SIGKILL",
     });
     if (error !== undefined) throw error;

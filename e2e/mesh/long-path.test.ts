@@ -12,7 +12,7 @@ import { makeScratch, removeScratch } from "../network/scratch.ts";
 const WINDOW = 4 * 1024 * 1024;
 const WINDOWS = 6;
 /** Half a window in each round trip, one round trip more for the first window, and one for the other end's word. */
-const MOST_ROUND_TRIPS = 2 * WINDOWS + 2;
+const MAX_ROUND_TRIPS = 2 * WINDOWS + 2;
 
 const folder = makeScratch("long-path");
 const contexts: Context[] = [];
@@ -92,9 +92,9 @@ it("a circuit carries at least half a window in each round trip, however long th
     expect(roundTripMs).toBeGreaterThanOrEqual(2 * delayMs);
     // The least of some: what else the machine does makes one longer, never shorter.
     let roundTrips = Number.POSITIVE_INFINITY;
-    for (let i = 0; i < 3 && roundTrips >= MOST_ROUND_TRIPS; i++) {
+    for (let i = 0; i < 3 && roundTrips >= MAX_ROUND_TRIPS; i++) {
       roundTrips = Math.min(roundTrips, ((await upload(WINDOWS * WINDOW)) - atOnceMs) / roundTripMs);
     }
-    expect(roundTrips, `${delayMs} ms each way`).toBeLessThan(MOST_ROUND_TRIPS);
+    expect(roundTrips, `${delayMs} ms each way`).toBeLessThan(MAX_ROUND_TRIPS);
   }
 });

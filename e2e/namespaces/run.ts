@@ -4,7 +4,7 @@
  *
  * What the tests do to routes, addresses, packet filters and /run/netns is seen by no other process, and two runs at a time do
  * not meet; when the runner ends, in whatever way, the kernel ends all processes and removes everything else.
- * Without root or without nft the suite still runs, but all of its tests are skipped, loudly (`setup.ts`).
+ * Without root or without nft the suite still runs, but all of its tests are skipped with a message (`setup.ts`).
  */
 import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";

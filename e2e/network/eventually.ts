@@ -2,7 +2,7 @@ import { errorText, pause } from "@sallyport/async";
 
 /** Between two questions. */
 const PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 1_000;
+const MAX_PAUSE_MS = 1_000;
 
 /**
  * Resolves with the first answer of `probe` that is neither false nor undefined; it is asked again and again until then,
@@ -25,7 +25,7 @@ export async function eventually<T>(what: string, probe: () => T | Promise<T>, t
       throw new Error(`not within ${timeoutMs} ms: ${what}; last: ${errorText(last)}`);
     }
     // What is costly to ask, such as by a program, is to take a third of the time at most.
-    const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(PAUSE_MS, 2 * (performance.now() - askedAt)));
+    const pauseMs = Math.min(MAX_PAUSE_MS, Math.max(PAUSE_MS, 2 * (performance.now() - askedAt)));
     await pause(pauseMs);
   }
 }

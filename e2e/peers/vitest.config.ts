@@ -10,7 +10,7 @@ const shared = {
 } as const;
 const alone = ["clean-path.test.ts"];
 
-/** The suites that need OpenZiti's program; `setup.ts` builds it or says loudly why they are skipped. */
+/** The suites that need OpenZiti's program; `setup.ts` builds it or says why they are skipped. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,

@@ -4,7 +4,7 @@ import { ROOT } from "../scenarios/root.ts";
 import { makeRelease } from "./make-release.ts";
 import { hasRelease, offer, VERSION } from "./offered.ts";
 
-/** Makes the release of the last commit before the first suite, in a folder of its own; without git all suites are skipped, loudly. */
+/** Makes the release of the last commit before the first suite, in a folder of its own; without git all suites are skipped with a message. */
 export function setup(): (() => void) | undefined {
   // One that is there already, of the version for tests.
   if (hasRelease) return undefined;

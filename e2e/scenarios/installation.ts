@@ -5,7 +5,7 @@ import type { ClusterHandle } from "../cluster/ways/handle.ts";
 
 export const SYSTEM = "sallyport-system";
 export const OPERATOR = "sallyport-operator";
-const MOST_RSS_MB = 150;
+const MAX_RSS_MB = 150;
 
 /** By the chart with its default values: the rights are the chart's, and what runs there is restricted. */
 export async function installOperator(cluster: ClusterHandle): Promise<void> {
@@ -44,6 +44,6 @@ export async function residentMemory(cluster: ClusterHandle): Promise<number[]> 
 export async function checkMemory(cluster: ClusterHandle): Promise<void> {
   const megabytes = (await residentMemory(cluster)).map((bytes) => Math.round(bytes / 1e5) / 10);
   console.log(JSON.stringify({ scenario: "all of a run", operatorRssMb: megabytes }));
-  if (megabytes.some((each) => each > MOST_RSS_MB))
-    throw new Error(`the operator's pods have ${megabytes.join(" and ")} MB of memory, more than ${MOST_RSS_MB}`);
+  if (megabytes.some((each) => each > MAX_RSS_MB))
+    throw new Error(`the operator's pods have ${megabytes.join(" and ")} MB of memory, more than ${MAX_RSS_MB}`);
 }

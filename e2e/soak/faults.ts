@@ -21,7 +21,7 @@ export interface Fault {
 /** Loss at which TCP still gets through. */
 const LOSS = [0.01, 0.05, 0.15] as const;
 /** TCP sends again after 0.2, 0.6, 1.4, 3 and 6.3 s, and a link is given up after 5 s: the try after 3 s has to come through. */
-const MOST_LOST_MS = 2_500;
+const MAX_LOST_MS = 2_500;
 const RATES = [1_000_000, 4_000_000, 16_000_000] as const;
 
 /** The next fault. Only one happens at a time, so that there is always a way between the two ends of every circuit. */
@@ -91,7 +91,7 @@ export function nextFault(
       );
     },
     () => packets(here, way.port, random.pick(LOSS), where, ms),
-    () => packets(here, way.port, 1, where, random.between(200, MOST_LOST_MS)),
+    () => packets(here, way.port, 1, where, random.between(200, MAX_LOST_MS)),
     () => {
       const rate = random.pick(RATES);
       return during(

@@ -25,7 +25,7 @@ export const NETWORK_CHART_MAPS: Readonly<Record<string, string>> = {
 
 /** Names of objects: of the longest the suffix of the configs beside a service has to fit. */
 const NAME_MAX = 253;
-const LONGEST_SUFFIX = "-intercept".length;
+const MAX_SUFFIX_LENGTH = "-intercept".length;
 
 const labels: JsonSchema = {
   type: "object",
@@ -188,7 +188,7 @@ function serviceConfigs(): Readonly<Record<string, JsonSchema>> {
 /** What the API server and the rules on the whole object let through as metadata.name. */
 function namePattern(kind: KindDefinition): string {
   const bounds = kind.rules.flatMap(({ rule }) => /^size\(self\.metadata\.name\) <= (\d+)$/.exec(rule)?.[1] ?? []);
-  const longest = kind.kind === "OverlayService" ? NAME_MAX - LONGEST_SUFFIX : NAME_MAX;
+  const longest = kind.kind === "OverlayService" ? NAME_MAX - MAX_SUFFIX_LENGTH : NAME_MAX;
   const between = Math.min(longest, ...bounds.map(Number)) - 2;
   const isOfService = kind.rules.some(({ rule }) => rule === serviceName.rule);
   return isOfService ? `^[a-z]([-a-z0-9]{0,${between}}[a-z0-9])?$` : `^[a-z0-9]([-a-z0-9.]{0,${between}}[a-z0-9])?$`;

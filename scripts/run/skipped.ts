@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 
 /**
- * Says loudly that suites are skipped, and why: here, and beside the report for the closing line of a whole run.
+ * Says that suites are skipped, and why: here, and beside the report for the closing line of a whole run.
  * @param inReport the reason in one line, where it has several
  */
 export function announceSkip(suites: string, reason: string, inReport = reason): void {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { addressesOf, MOST_NODES, SLOTS } from "./addresses.ts";
+import { addressesOf, MAX_NODES, SLOTS } from "./addresses.ts";
 
 /** First and last address of a CIDR, as numbers. */
 function range(cidr: string): readonly [number, number] {
@@ -23,10 +23,10 @@ test("everything of a cluster lies in its network, and its parts do not overlap"
   const plan = addressesOf(19);
   const parts = [
     ...[plan.machine, plan.box, plan.controlPlane],
-    ...Array.from({ length: MOST_NODES }, (_, i) => plan.node(i + 1)),
+    ...Array.from({ length: MAX_NODES }, (_, i) => plan.node(i + 1)),
     plan.services,
     ...plan.balanced,
-    ...Array.from({ length: MOST_NODES }, (_, i) => plan.podsOf(i + 1)),
+    ...Array.from({ length: MAX_NODES }, (_, i) => plan.podsOf(i + 1)),
   ].map(range);
   const whole = range(plan.network);
   for (const [first, last] of parts) {
@@ -38,11 +38,11 @@ test("everything of a cluster lies in its network, and its parts do not overlap"
     expect(range(inside)[0]).toBeGreaterThan(range(plan.services)[0]);
     expect(range(inside)[0]).toBeLessThan(range(plan.services)[1]);
   }
-  expect(range(plan.pods)).toEqual([range(plan.podsOf(1))[0], range(plan.podsOf(MOST_NODES))[1]]);
+  expect(range(plan.pods)).toEqual([range(plan.podsOf(1))[0], range(plan.podsOf(MAX_NODES))[1]]);
 });
 
 test("what is outside of the plan is refused", () => {
   expect(() => addressesOf(SLOTS)).toThrow("expected a slot");
   expect(() => addressesOf(0).node(0)).toThrow("expected a node");
-  expect(() => addressesOf(0).podsOf(MOST_NODES + 1)).toThrow("expected a node");
+  expect(() => addressesOf(0).podsOf(MAX_NODES + 1)).toThrow("expected a node");
 });

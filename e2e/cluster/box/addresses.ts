@@ -13,7 +13,7 @@
  * | .8.0/24 … .15.0/24 | the pods of each node |
  */
 export const SLOTS = 32;
-export const MOST_NODES = 8;
+export const MAX_NODES = 8;
 
 export interface Addresses {
   readonly slot: number;
@@ -42,8 +42,8 @@ export function addressesOf(slot: number): Addresses {
     throw new RangeError(`expected a slot of 0 to ${SLOTS - 1}, got ${slot}`);
   const at = (offset: number): string => `198.${18 + (slot >> 4)}.${(slot & 15) * 16 + (offset >> 8)}.${offset & 255}`;
   const numbered = (number: number): number => {
-    if (!Number.isInteger(number) || number < 1 || number > MOST_NODES)
-      throw new RangeError(`expected a node of 1 to ${MOST_NODES}, got ${number}`);
+    if (!Number.isInteger(number) || number < 1 || number > MAX_NODES)
+      throw new RangeError(`expected a node of 1 to ${MAX_NODES}, got ${number}`);
     return number;
   };
   return {

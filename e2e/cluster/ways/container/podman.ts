@@ -7,8 +7,8 @@ import { run } from "../../box/processes.ts";
 import type { NodeImage } from "./engine-plan.ts";
 
 /** More than this the kernel does not give to every user. */
-const MOST_PROCESSES = 32_768;
-const MOST_FILES = 1_048_576;
+const MAX_PROCESSES = 32_768;
+const MAX_FILES = 1_048_576;
 const TRIPLETS: Readonly<Record<string, string>> = { x64: "x86_64-linux-gnu", arm64: "aarch64-linux-gnu" };
 
 export class Podman {
@@ -116,7 +116,7 @@ export function limits(table: string): Limits {
     return found === undefined || found === "unlimited" ? Number.POSITIVE_INFINITY : Number(found);
   };
   return {
-    files: Math.min(hard("Max open files"), MOST_FILES),
-    processes: Math.min(hard("Max processes"), MOST_PROCESSES),
+    files: Math.min(hard("Max open files"), MAX_FILES),
+    processes: Math.min(hard("Max processes"), MAX_PROCESSES),
   };
 }
