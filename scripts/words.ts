@@ -49,7 +49,7 @@ export const CLEAN: readonly string[] = [
   "*.md",
   "docs/**/*.md",
   "{helm,examples}/**/*.{md,yaml,ts,js}",
-  "{packages/{async,config-file},operator}/src/**/*.ts",
+  "{packages/{api,async,config-file,wire},operator}/src/**/*.ts",
   "bench/README.md",
   "{bench,e2e,images,scripts}/**/*.ts",
 ];

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
+import { referencePage } from "./derived-files.ts";
 import { type ApiName, type Operation, openApiDocument, operations } from "./index.ts";
-import { referencePage } from "./reference.ts";
 
 const all = (Object.keys(operations) as ApiName[]).flatMap((api) =>
   Object.entries<Operation>(operations[api]).map(([id, operation]) => ({ api, id, operation })),

@@ -147,7 +147,11 @@ export class ApiError extends Error {
     code: string,
     message: string,
     cause?: ApiErrorCause,
-    extra?: { requestId?: string; headers?: Record<string, string>; detail?: string },
+    extra?: {
+      requestId?: string | undefined;
+      headers?: Record<string, string> | undefined;
+      detail?: string | undefined;
+    },
   ) {
     super(message);
     this.status = status;
@@ -163,7 +167,7 @@ export class ApiError extends Error {
 export function apiError(
   code: ApiErrorCode,
   cause?: ApiErrorCause,
-  extra?: { headers?: Record<string, string>; detail?: string },
+  extra?: { headers?: Record<string, string> | undefined; detail?: string | undefined },
 ): ApiError {
   const { status, message } = API_ERRORS[code];
   return new ApiError(status, code, message, cause, extra);
@@ -186,7 +190,7 @@ export function notFound(entityType: string, id: string, by = "id"): ApiError {
 
 /** 401 for a missing, expired or insufficient session; 403 is never sent. `detail` goes to the log only. */
 export function unauthorized(detail?: string): ApiError {
-  return apiError("UNAUTHORIZED", undefined, detail === undefined ? undefined : { detail });
+  return apiError("UNAUTHORIZED", undefined, { detail });
 }
 
 /** A cause that is plain text. */

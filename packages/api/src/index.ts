@@ -21,8 +21,7 @@ export * from "./list-query.ts";
 export { type OpenApiDocument, openApiDocument } from "./openapi.ts";
 export * from "./operation.ts";
 export * from "./operations/apis.ts";
-export { authenticationOperations } from "./operations/authentication.ts";
-export { certificateAuthorityOperations } from "./operations/certificate-authorities.ts";
+export { authenticationOperations, certificateAuthorityOperations } from "./operations/authentication.ts";
 export { clientOperations } from "./operations/client.ts";
 export { databaseOperations, fabricDatabaseOperations } from "./operations/database.ts";
 export { enrollmentOperations } from "./operations/enrollment.ts";
@@ -33,12 +32,9 @@ export { networkOperations, routerOperations } from "./operations/network.ts";
 export { policyOperations } from "./operations/policies.ts";
 export { postureOperations } from "./operations/posture.ts";
 export { sharedOperations } from "./operations/shared.ts";
-export * from "./schema/auth-policy.ts";
+export * from "./schema/authentication.ts";
 export * from "./schema/authenticator.ts";
-export * from "./schema/certificate-authority.ts";
 export * from "./schema/database.ts";
-export * from "./schema/edge-router.ts";
-export * from "./schema/enrollment.ts";
 export {
   createLocation,
   type EntityRef,
@@ -48,11 +44,9 @@ export {
   meta,
   pagination,
 } from "./schema/entity.ts";
-export * from "./schema/external-jwt-signer.ts";
 export * from "./schema/fabric.ts";
 export * from "./schema/identity.ts";
 export * from "./schema/informational.ts";
-export * from "./schema/mfa.ts";
 export * from "./schema/policy.ts";
 export * from "./schema/posture/types.ts";
 export * from "./schema/router.ts";

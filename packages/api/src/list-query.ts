@@ -39,32 +39,26 @@ export function parseListQuery(query: RawListQuery, defaultLimit: number = DEFAU
   const offset = clampOffset(integer("offset", query.offset, 0));
   const text = query.filter ?? "";
   if (text === "") return { filter: undefined, sort: sortOf(query.sort), sortIn: "sort", limit, offset };
-  try {
-    const parsed = parseFilter(text);
-    return {
-      filter: parsed.where,
-      sort: parsed.sort.length > 0 ? parsed.sort : sortOf(query.sort),
-      sortIn: parsed.sort.length > 0 ? "filter" : "sort",
-      limit:
-        parsed.limit === undefined
-          ? limit
-          : parsed.limit === "none"
-            ? NO_LIMIT
-            : clampLimit(parsed.limit, defaultLimit),
-      offset: parsed.skip === undefined ? offset : clampOffset(parsed.skip),
-    };
-  } catch (error) {
-    if (error instanceof ApiFilterError) throw apiError("INVALID_FILTER", unhandledCause(error.message));
-    throw error;
-  }
+  const parsed = read("INVALID_FILTER", () => parseFilter(text));
+  const isSorted = parsed.sort.length > 0;
+  return {
+    filter: parsed.where,
+    sort: isSorted ? parsed.sort : sortOf(query.sort),
+    sortIn: isSorted ? "filter" : "sort",
+    limit: parsed.limit === undefined ? limit : clampLimit(parsed.limit === "none" ? -1 : parsed.limit, defaultLimit),
+    offset: parsed.skip === undefined ? offset : clampOffset(parsed.skip),
+  };
 }
 
 function sortOf(text: string | undefined): readonly SortField[] {
-  if (text === undefined || text.trim() === "") return [];
+  return text === undefined || text.trim() === "" ? [] : read("INVALID_SORT_IDENTIFIER", () => parseSort(text));
+}
+
+function read<T>(code: "INVALID_FILTER" | "INVALID_SORT_IDENTIFIER", parse: () => T): T {
   try {
-    return parseSort(text);
+    return parse();
   } catch (error) {
-    if (error instanceof ApiFilterError) throw apiError("INVALID_SORT_IDENTIFIER", unhandledCause(error.message));
+    if (error instanceof ApiFilterError) throw apiError(code, unhandledCause(error.message));
     throw error;
   }
 }

@@ -4,12 +4,10 @@ import { API_ERRORS } from "./errors.ts";
 import { type BodySpec, type Operation, pagingOf, type ResponseSpec } from "./operation.ts";
 import { API_VERSIONS, type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
 import * as authenticator from "./schema/authenticator.ts";
-import * as edgeRouter from "./schema/edge-router.ts";
 import * as entity from "./schema/entity.ts";
 import * as fabric from "./schema/fabric.ts";
 import * as identity from "./schema/identity.ts";
 import * as informational from "./schema/informational.ts";
-import * as mfa from "./schema/mfa.ts";
 import * as policy from "./schema/policy.ts";
 import * as posture from "./schema/posture/types.ts";
 import * as router from "./schema/router.ts";
@@ -37,28 +35,27 @@ const DESCRIPTIONS: Readonly<Record<ApiName, string>> = {
   fabric: "What administrators call to look into the running network and to steer it.",
 };
 
-/** Names of shapes that become components: those that a schema file exports. */
-const NAMES = new Map<z.ZodType, string>();
-for (const file of [
+const SCHEMA_FILES = [
   authenticator,
-  edgeRouter,
   entity,
   fabric,
   identity,
   informational,
-  mfa,
   policy,
   posture,
   router,
   service,
   session,
-]) {
+];
+
+/** Names of shapes that become components: those that a schema file exports. */
+const NAMES = new Map<z.ZodType, string>();
+for (const file of SCHEMA_FILES) {
   for (const [name, shape] of Object.entries(file)) {
     if (shape instanceof z.ZodObject || shape instanceof z.ZodDiscriminatedUnion) NAMES.set(shape, name);
   }
 }
 
-/** The document of one API. */
 export function openApiDocument(api: ApiName): OpenApiDocument {
   const components = new Components();
   const paths: Record<string, Record<string, JsonObject>> = {};
@@ -168,37 +165,24 @@ function tagOf(path: string): string {
 function pageParameters(paging: ReturnType<typeof pagingOf>) {
   if (paging === undefined) return [];
   return [
-    ["limit", { type: "integer" }, `Entries to send; ${paging.defaultLimit} when absent, at most 500, -1 for all`],
-    ["offset", { type: "integer" }, "Entries to skip"],
-    ["filter", { type: "string" }, "Which entries, in what order"],
-    ["sort", { type: "string" }, "Order, where the filter says none: `name asc, createdAt desc`"],
+    ["limit", "integer", `Entries to send; ${paging.defaultLimit} when absent, at most 500, -1 for all`],
+    ["offset", "integer", "Entries to skip"],
+    ["filter", "string", "Which entries, in what order"],
+    ["sort", "string", "Order, where the filter says none: `name asc, createdAt desc`"],
   ] as const;
 }
 
 function parameters({ path, query, headers = [], response }: Operation): JsonObject[] {
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
-    name,
-    in: "path",
-    required: true,
-    schema: { type: "string" },
-  }));
-  const paging = pageParameters(pagingOf(response)).map(([name, schema, description]) => ({
-    name,
-    in: "query",
-    schema,
-    description,
-  }));
-  const own = Object.entries(query.shape).map(([name, shape]) => {
-    const schema = shape as z.ZodType;
-    return { name, in: "query", required: !schema.safeParse(undefined).success, schema: jsonSchema(schema, "output") };
+  const schema = { type: "string" };
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: "path", required: true, schema }));
+  const paging = pageParameters(pagingOf(response)).map(([name, type, description]) => {
+    return { name, in: "query", schema: { type }, description };
   });
-  const inHeader = headers.map(({ name, description }) => ({
-    name,
-    in: "header",
-    required: false,
-    description,
-    schema: { type: "string" },
-  }));
+  const own = Object.entries(query.shape).map(([name, shape]) => {
+    const own = shape as z.ZodType;
+    return { name, in: "query", required: !own.safeParse(undefined).success, schema: jsonSchema(own, "output") };
+  });
+  const inHeader = headers.map((header) => ({ ...header, in: "header", required: false, schema }));
   return [...inPath, ...paging, ...own, ...inHeader];
 }
 

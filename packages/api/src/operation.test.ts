@@ -1,7 +1,7 @@
 import { expect, expectTypeOf, test } from "vitest";
 import { z } from "zod";
 import type { Calls } from "./client/types.ts";
-import { action, create, detail, type Handler, type Handlers, json, list, noBody } from "./operation.ts";
+import { action, create, detail, emptyBody, type Handler, type Handlers, json, list } from "./operation.ts";
 import { patchOf, timeInput } from "./schema/scalars.ts";
 
 interface Session {
@@ -18,7 +18,7 @@ const table = {
   createThing: create("/things", "full", json(z.object(fields)), ""),
   detailPart: detail("/things/{id}/parts/{partId}", "public", thing, ""),
   patchThing: action("PATCH", "/things/{id}", "full", json(patchOf(fields)), ""),
-  deleteThing: action("DELETE", "/things/{id}", "full", noBody, ""),
+  deleteThing: action("DELETE", "/things/{id}", "full", emptyBody, ""),
 };
 type Table = typeof table;
 

@@ -16,7 +16,7 @@ export type AuthRule = "public" | "partial" | "full" | "admin";
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 /** No request body is read. */
-export interface NoBody {
+export interface EmptyBody {
   readonly kind: "none";
 }
 
@@ -44,7 +44,7 @@ export interface TextBody {
   readonly textTypes: readonly string[];
 }
 
-export type BodySpec = NoBody | JsonBody | JsonOrTextBody | TextBody;
+export type BodySpec = EmptyBody | JsonBody | JsonOrTextBody | TextBody;
 
 /** A collection: `data` is an array; when `paged`, `limit`, `offset`, `filter` and `sort` are read and `meta.pagination` is sent. */
 export interface ListResponse<I extends z.ZodType = z.ZodType, Paged extends boolean = boolean> {
@@ -211,7 +211,12 @@ type NoQuery = Record<never, never>;
 
 type Options<Q extends z.ZodRawShape> = { readonly query?: Q; readonly errors?: readonly number[] };
 
-const NONE = { kind: "none" } as const satisfies NoBody;
+export const emptyBody: EmptyBody = { kind: "none" };
+
+/** What may go wrong in a request with a body or list parameters; below an entity, that one may also be missing. */
+function statuses(path: string): readonly number[] {
+  return path.includes("{") ? [400, 401, 404, 429] : [400, 401, 429];
+}
 
 function query<Q extends z.ZodRawShape>(shape: Q | undefined): z.ZodObject<Q> {
   return z.object(shape ?? ({} as Q));
@@ -234,10 +239,10 @@ export function list<P extends string, A extends AuthRule, I extends z.ZodType, 
   item: I,
   summary: string,
   options: Options<Q> = {},
-): Operation<P, A, Q, NoBody, ListResponse<I, true>> {
+): Operation<P, A, Q, EmptyBody, ListResponse<I, true>> {
   const response = { kind: "list", status: 200, item, paged: true } as const;
-  const errors = options.errors ?? [400, 401, 429];
-  return { method: "GET", path, auth, summary, query: query(options.query), body: NONE, response, errors };
+  const errors = options.errors ?? statuses(path);
+  return { method: "GET", path, auth, summary, query: query(options.query), body: emptyBody, response, errors };
 }
 
 /** A collection that is sent whole. */
@@ -247,10 +252,10 @@ export function wholeList<P extends string, A extends AuthRule, I extends z.ZodT
   item: I,
   summary: string,
   options: Options<Q> = {},
-): Operation<P, A, Q, NoBody, ListResponse<I, false>> {
+): Operation<P, A, Q, EmptyBody, ListResponse<I, false>> {
   const response = { kind: "list", status: 200, item, paged: false } as const;
   const errors = options.errors ?? [401, 404, 429];
-  return { method: "GET", path, auth, summary, query: query(options.query), body: NONE, response, errors };
+  return { method: "GET", path, auth, summary, query: query(options.query), body: emptyBody, response, errors };
 }
 
 export function detail<P extends string, A extends AuthRule, D extends z.ZodType, Q extends z.ZodRawShape = NoQuery>(
@@ -259,10 +264,10 @@ export function detail<P extends string, A extends AuthRule, D extends z.ZodType
   data: D,
   summary: string,
   options: Options<Q> = {},
-): Operation<P, A, Q, NoBody, DetailResponse<D>> {
+): Operation<P, A, Q, EmptyBody, DetailResponse<D>> {
   const response = { kind: "detail", status: 200, data } as const;
   const errors = options.errors ?? [401, 404, 429];
-  return { method: "GET", path, auth, summary, query: query(options.query), body: NONE, response, errors };
+  return { method: "GET", path, auth, summary, query: query(options.query), body: emptyBody, response, errors };
 }
 
 /** GET of one object with a list in it, which is filtered and paged. */
@@ -272,10 +277,10 @@ export function pagedDetail<P extends string, A extends AuthRule, D extends z.Zo
   data: D,
   summary: string,
   options: { readonly defaultLimit: number; readonly errors: readonly number[] },
-): Operation<P, A, NoQuery, NoBody, PagedDetailResponse<D>> {
+): Operation<P, A, NoQuery, EmptyBody, PagedDetailResponse<D>> {
   const { defaultLimit, errors } = options;
   const response = { kind: "detail", status: 200, data, paged: { defaultLimit } } as const;
-  return { method: "GET", path, auth, summary, query: query<NoQuery>(undefined), body: NONE, response, errors };
+  return { method: "GET", path, auth, summary, query: query<NoQuery>(undefined), body: emptyBody, response, errors };
 }
 
 /** How a paged response is cut by default; undefined for other responses, which read no list parameters. */
@@ -294,7 +299,7 @@ export function create<P extends string, A extends AuthRule, B extends BodySpec>
 ): Operation<P, A, NoQuery, B, CreateResponse> {
   const collection = options.collection ?? path.slice(1);
   const response = { kind: "create", status: options.status ?? 201, collection } as const;
-  const errors = options.errors ?? [400, 401, 429];
+  const errors = options.errors ?? statuses(path);
   return { method: "POST", path, auth, summary, query: query<NoQuery>(undefined), body, response, errors };
 }
 
@@ -316,7 +321,7 @@ export function call<
 ): Operation<P, A, Q, B, DetailResponse<D>> {
   const { status = 200, textTypes } = options;
   const response = { kind: "detail", status, data, ...(textTypes && { textTypes }) } as const;
-  const errors = options.errors ?? [400, 401, 429];
+  const errors = options.errors ?? statuses(path);
   return { method, path, auth, summary, query: query(options.query), body, response, errors };
 }
 
@@ -334,7 +339,7 @@ export function bare<P extends string, A extends AuthRule, B extends BodySpec, D
 }
 
 /** An operation that answers with the empty envelope. */
-export function action<P extends string, A extends AuthRule, B extends BodySpec = NoBody>(
+export function action<P extends string, A extends AuthRule, B extends BodySpec = EmptyBody>(
   method: Method,
   path: P,
   auth: A,
@@ -371,8 +376,8 @@ export function remove<P extends string, A extends AuthRule>(
   path: P,
   auth: A,
   summary: string,
-): Operation<P, A, NoQuery, NoBody, EmptyResponse> {
-  return action("DELETE", path, auth, NONE, summary, { errors: [400, 401, 404, 409, 429] });
+): Operation<P, A, NoQuery, EmptyBody, EmptyResponse> {
+  return action("DELETE", path, auth, emptyBody, summary, { errors: [400, 401, 404, 409, 429] });
 }
 
 /** GET of something that is not JSON in an envelope. */
@@ -382,9 +387,16 @@ export function raw<P extends string, A extends AuthRule>(
   contentTypes: readonly [string, ...string[]],
   summary: string,
   headers: Readonly<Record<string, string>> = {},
-): Operation<P, A, NoQuery, NoBody, RawResponse> {
+): Operation<P, A, NoQuery, EmptyBody, RawResponse> {
   const response = { kind: "raw", status: 200, contentTypes, headers } as const;
-  return { method: "GET", path, auth, summary, query: query<NoQuery>(undefined), body: NONE, response, errors: [] };
+  return {
+    method: "GET",
+    path,
+    auth,
+    summary,
+    query: query<NoQuery>(undefined),
+    body: emptyBody,
+    response,
+    errors: [],
+  };
 }
-
-export const noBody: NoBody = NONE;

@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { AddressError, addressFromUrl, formatAddress, parseAddress } from "./address.ts";
+import { describe, expect, it, test } from "vitest";
+import { AddressError, addressFromUrl, countedAddress, formatAddress, parseAddress, plainAddress } from "./address.ts";
 
 describe("parseAddress", () => {
   it.each([
@@ -37,4 +37,24 @@ describe("addressFromUrl", () => {
     expect(addressFromUrl("tls://[::1]:3022/")).toEqual({ protocol: "tls", host: "::1", port: 3022 });
     expect(() => addressFromUrl("tls://r1.example/x")).toThrow(AddressError);
   });
+});
+
+test.each([
+  ["192.0.2.1", "192.0.2.1"],
+  ["::ffff:192.0.2.1", "192.0.2.1"],
+  ["::FFFF:192.0.2.1", "192.0.2.1"],
+  ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+  ["2001:0db8:1:2::6", "2001:db8:1:2::/64"],
+  ["2001:db8::1", "2001:db8:0:0::/64"],
+  ["fe80::1%eth0", "fe80:0:0:0::/64"],
+  ["::1", "0:0:0:0::/64"],
+  ["", ""],
+])("%s counts as %s", (ip, counted) => expect(countedAddress(ip)).toBe(counted));
+
+test("an address is shown without the prefix of IPv4 in IPv6", () => {
+  expect(["::ffff:192.0.2.1", "::ffff:c000:201", "2001:db8::1"].map(plainAddress)).toEqual([
+    "192.0.2.1",
+    "::ffff:c000:201",
+    "2001:db8::1",
+  ]);
 });

@@ -1,6 +1,6 @@
+import { isIPv6 } from "node:net";
 import { WireError } from "./errors.ts";
 
-/** A host and a port of it. */
 export interface HostPort {
   /** Name, IPv4 or IPv6 without brackets; empty means all interfaces when listening. */
   readonly host: string;
@@ -63,4 +63,33 @@ function complaint(text: string): string {
   if (/^[a-z0-9_]*[A-Z]/.test(text.split(":", 1)[0] ?? "")) return `the protocol is written in lower case; ${expected}`;
   if (text.split(":").length > 3 && !text.includes("[")) return `an IPv6 host needs brackets; ${expected}`;
   return expected;
+}
+
+const MAPPED = /^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i;
+const GROUPS = 8;
+/** Groups of a /64. */
+const NETWORK_GROUPS = 4;
+
+/** An IP as people write it: an IPv4 client of a socket that listens on IPv6 and IPv4 is shown by its IPv4 address. */
+export function plainAddress(ip: string): string {
+  return ip.replace(MAPPED, "");
+}
+
+/**
+ * The unit by which addresses are counted: an IPv6 /64 such as `2001:db8:1:2::/64`, or an IPv4 address, also when mapped into IPv6. Other text counts as
+ * it is.
+ */
+export function countedAddress(ip: string): string {
+  const plain = plainAddress(ip);
+  if (!isIPv6(plain)) return plain;
+  const [address = ""] = plain.split("%", 1);
+  const [head = "", tail] = address.split("::", 2);
+  const groups = head === "" ? [] : head.split(":");
+  const behind = tail === undefined || tail === "" ? [] : tail.split(":");
+  const missing = tail === undefined ? 0 : Math.max(0, GROUPS - groups.length - behind.length);
+  const zeros = Array.from({ length: missing }, () => "0");
+  return `${[...groups, ...zeros, ...behind]
+    .slice(0, NETWORK_GROUPS)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(":")}::/64`;
 }

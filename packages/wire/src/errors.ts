@@ -1,6 +1,6 @@
 /**
- * The errors of the wire. Every one carries a stable `code` for programs and a message for people that says what was
- * expected, what came, and, where somebody can act on it, what to do.
+ * The errors of the wire. Each carries a stable `code` for programs and a message for people: what was expected, what came,
+ * and, where an operator can act on it, what to do.
  */
 export class WireError extends Error {
   readonly code: string;

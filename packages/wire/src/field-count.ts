@@ -2,22 +2,22 @@ import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 
 /**
- * Has a message more fields than `most`, those of nested messages and the elements of packed lists included? Asked before it is decoded: objects cost a
+ * Has a message more fields than `max`, those of nested messages and the elements of packed lists included? Asked before it is decoded: objects cost a
  * hundred times the bytes that ask for them. It goes through the bytes as the decoder does.
  *
  * @throws Error for bytes on which the two could differ: groups, fields of another wire type than declared, messages that reach beyond the one around them
  */
-export function hasMoreFields(schema: DescMessage, body: Uint8Array, most: number): boolean {
-  return new FieldCount(body, most).isExceeded(fieldsOf(schema), body.length);
+export function hasMoreFields(schema: DescMessage, body: Uint8Array, max: number): boolean {
+  return new FieldCount(body, max).isExceeded(fieldsOf(schema), body.length);
 }
 
 class FieldCount {
   readonly #reader: BinaryReader;
   #left: number;
 
-  constructor(body: Uint8Array, most: number) {
+  constructor(body: Uint8Array, max: number) {
     this.#reader = new BinaryReader(body);
-    this.#left = most;
+    this.#left = max;
   }
 
   isExceeded(fields: Fields, end: number): boolean {
@@ -69,7 +69,7 @@ function assertWithin(reader: BinaryReader, end: number): void {
   if (reader.pos > end) throw new RangeError("a field reaches beyond its message");
 }
 
-interface Field {
+interface WireField {
   /** Of one element. */
   readonly wireType: WireType;
   /** Its elements may also stand one behind the other. */
@@ -79,7 +79,7 @@ interface Field {
 }
 
 /** By number. */
-type Fields = ReadonlyMap<number, Field>;
+type Fields = ReadonlyMap<number, WireField>;
 
 const known = new WeakMap<DescMessage, Fields>();
 
@@ -89,7 +89,7 @@ function fieldsOf(schema: DescMessage): Fields {
   return fields;
 }
 
-function shapeOf(field: DescField): Field {
+function shapeOf(field: DescField): WireField {
   switch (field.fieldKind) {
     case "message":
       return nested(field.message);
@@ -103,7 +103,7 @@ function shapeOf(field: DescField): Field {
       return { wireType, isPacked: wireType !== WireType.LengthDelimited };
     }
     case "map": {
-      const key: Field = { wireType: wireTypeOf(field.mapKey) };
+      const key: WireField = { wireType: wireTypeOf(field.mapKey) };
       const entry = new Map([
         [1, key],
         [2, entryValue(field)],
@@ -113,12 +113,12 @@ function shapeOf(field: DescField): Field {
   }
 }
 
-function entryValue(field: DescField & { fieldKind: "map" }): Field {
+function entryValue(field: DescField & { fieldKind: "map" }): WireField {
   if (field.mapKind === "message") return nested(field.message);
   return { wireType: field.mapKind === "enum" ? WireType.Varint : wireTypeOf(field.scalar) };
 }
 
-function nested(message: DescMessage): Field {
+function nested(message: DescMessage): WireField {
   return { wireType: WireType.LengthDelimited, inner: () => fieldsOf(message) };
 }
 

@@ -2,20 +2,18 @@ export {
   type Address,
   AddressError,
   addressFromUrl,
+  countedAddress,
   formatAddress,
   formatHostPort,
   type HostPort,
   parseAddress,
+  plainAddress,
 } from "./address.ts";
-export { boundedLog, type LineBounds, lineBounds } from "./bounded-log.ts";
 export * from "./catalogue/base.ts";
 export * from "./catalogue/control.ts";
 export * from "./catalogue/edge.ts";
-export * from "./catalogue/inspection.ts";
 export * from "./catalogue/link.ts";
 export * from "./catalogue/management.ts";
-export * from "./catalogue/session.ts";
-export * from "./catalogue/terminator.ts";
 export * from "./catalogue/xgress.ts";
 export type {
   Channel,
@@ -27,13 +25,17 @@ export type {
   Underlay,
 } from "./channel/channel.ts";
 export { type ChannelDialOptions, type DialUnderlayOptions, dialChannel, dialUnderlay } from "./channel/dialer.ts";
-export { type AcceptOnOptions, acceptOn } from "./channel/existing-connection.ts";
 export type { Hello } from "./channel/hello.ts";
-export { type AcceptOptions, acceptChannels, HELLO_TIMEOUT_MS } from "./channel/listener.ts";
+export {
+  type AcceptOnOptions,
+  type AcceptOptions,
+  acceptChannels,
+  acceptOn,
+  HELLO_TIMEOUT_MS,
+} from "./channel/listener.ts";
 export { ipOf, type Peer, peerOf, remoteAddress } from "./channel/peer.ts";
 export { ReconnectingDialer, type ReconnectOptions } from "./channel/reconnect.ts";
-export { controlJson } from "./control-json.ts";
-export { byteMap, decodeControl, encodeControl } from "./control-message.ts";
+export { byteMap, controlJson, decodeControl, encodeControl } from "./control-message.ts";
 export * from "./errors.ts";
 export {
   DEFAULT_LIMITS,
@@ -69,6 +71,7 @@ export {
   nameParts,
   parseCertificates,
   pemBlocks,
+  readPrivateKey,
   spiffeId,
   splitPem,
 } from "./identity/certificates.ts";
@@ -83,34 +86,33 @@ export {
   loadIdentity,
   type PemSource,
   pemSource,
-  readPemValue,
   type ServerCertificatePem,
   tlsParameters,
   withServerCertificates,
 } from "./identity/identity.ts";
-export { hasUsableKey, IssuerSearch, isUsableKey, type PresentedChain } from "./identity/issuer-search.ts";
-export { readPrivateKey } from "./identity/private-key.ts";
 export { covers } from "./identity/server-certificates.ts";
-export { type LeafTrust, verifyLeaf } from "./identity/trust.ts";
+export {
+  hasUsableKey,
+  IssuerSearch,
+  isUsableKey,
+  type LeafTrust,
+  type PresentedChain,
+  verifyLeaf,
+} from "./identity/trust.ts";
 export { x509 } from "./identity/x509.ts";
 export { base62Id, randomBase62Id } from "./ids.ts";
-export { countedAddress, plainAddress } from "./ip-address.ts";
-export { type Logger, silentLogger } from "./log.ts";
-export { type PlacesLimits, type SharedPlace, SharedPlaces } from "./shared-places.ts";
-export { shownText } from "./shown-text.ts";
+export { boundedLog, type LineBounds, type Logger, lineBounds, shownText, silentLogger } from "./log.ts";
+export { type PlacesLimits, SharedConnections, type SharedPlace, SharedPlaces } from "./shared-places.ts";
 export { type AlpnChoice, type AlpnEntry, selectAlpn } from "./socket/alpn.ts";
 export { FairOutput, type Waiter } from "./socket/fair-output.ts";
 export { peekClientHello } from "./socket/handshake/client-hello.ts";
 export { HandshakeTurns } from "./socket/handshake/handshake-turns.ts";
 export { Handshakes } from "./socket/handshake/handshakes.ts";
-export { connectThroughProxy, type HttpProxy } from "./socket/http-connect.ts";
-export type { Output } from "./socket/output.ts";
-export { proxyOf } from "./socket/proxy-environment.ts";
-export { SharedConnections } from "./socket/shared-connections.ts";
+export { connectThroughProxy, type HttpProxy, proxyOf } from "./socket/http-proxy.ts";
 export { Slab } from "./socket/slab.ts";
-export { DEFAULT_MAX_PENDING } from "./socket/slab-output.ts";
-export { cutSocket, lingerSocket } from "./socket/socket-end.ts";
+export { DEFAULT_MAX_PENDING, type Output } from "./socket/slab-output.ts";
 export { SocketOutput } from "./socket/socket-output.ts";
+export { cutSocket, lingerSocket } from "./socket/stream-socket.ts";
 export { ThreadPort, type ThreadPortOptions } from "./socket/threads/thread-port.ts";
 export {
   type ChannelPort,
@@ -122,11 +124,9 @@ export {
   type TlsPortUser,
 } from "./socket/tls-port.ts";
 export { installUserBuffer } from "./socket/user-buffer.ts";
-export { writeFrame } from "./socket/write-frame.ts";
 export { isAtLeast, PROTOCOL_VERSION, parseVersionInfo, type VersionInfo, versionInfo } from "./version.ts";
 export { type XgressCounters, type XgressLoad, xgressCounters, xgressLoad } from "./xgress/counters.ts";
-export { type FlowOptions, flowDefaults } from "./xgress/flow-options.ts";
-export { CircuitFrame, writeCircuitFrame } from "./xgress/frames/circuit-frame.ts";
+export { CircuitFrame, writeCircuitFrame, writeFrame } from "./xgress/frames/circuit-frame.ts";
 export {
   answerTraceRoute,
   type ControlMessage,
@@ -145,9 +145,8 @@ export {
   readPayload,
 } from "./xgress/frames/payload.ts";
 export type { Delivery, LocalPort } from "./xgress/local-port.ts";
-export { type XgressOptions, xgressDefaults } from "./xgress/options.ts";
+export { type FlowOptions, flowDefaults, type XgressOptions, xgressDefaults } from "./xgress/options.ts";
 export type { Side, XgressEnd, XgressFabric, XgressPath } from "./xgress/path.ts";
-export { AckScheduler, type AckSource } from "./xgress/receive/ack-scheduler.ts";
 export {
   AckBatch,
   type AckBatchOptions,
@@ -157,7 +156,7 @@ export {
   readAck,
 } from "./xgress/receive/acknowledgement.ts";
 export { Arrival, ReceiveBuffer, type ReceiveBufferDetail } from "./xgress/receive/receive-buffer.ts";
-export { type Scanned, ScanTimer } from "./xgress/scan-timer.ts";
 export type { BodySealer } from "./xgress/send/payload-writer.ts";
 export { SendBuffer, type SendBufferDetail } from "./xgress/send/send-buffer.ts";
+export { AckScheduler, type AckSource, type Scanned, ScanTimer } from "./xgress/timers.ts";
 export { CLOSED_BY_NETWORK, CLOSED_BY_OTHER_END, Xgress, type XgressParts } from "./xgress/xgress.ts";

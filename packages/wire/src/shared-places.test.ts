@@ -1,5 +1,7 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { expect, test } from "vitest";
-import { type SharedPlace, SharedPlaces } from "./shared-places.ts";
+import { SharedConnections, type SharedPlace, SharedPlaces } from "./shared-places.ts";
 
 /** Places whose holders are named, and who had to give way so far. */
 function named(limits: { places: number; perAddress: number }) {
@@ -14,7 +16,7 @@ function named(limits: { places: number; perAddress: number }) {
   return { places, gone, held, take };
 }
 
-test("an address that has its share makes room for itself, and for nobody else", () => {
+test("an address that has its share makes room for itself only", () => {
   const { places, gone, take } = named({ places: 10, perAddress: 2 });
   take("other", "192.0.2.1");
   for (let i = 0; i < 5; i++) take(`flood ${i}`, `2001:db8:0:1::${i}`);
@@ -46,7 +48,7 @@ test("lower ranks give way first, and of a rank the one that was raised longest 
   expect(gone).toEqual(["a", "d"]);
 });
 
-test("places have a weight, and none is given up in vain", () => {
+test("places have a weight, and no holder gives way without need", () => {
   const { places, gone, held, take } = named({ places: 100, perAddress: 60 });
   expect(take("too large", "a", 61)).toBe(false);
   for (const [name, weight] of [
@@ -70,3 +72,43 @@ test("who gives way may let go of its place at once", () => {
   places.take("b", () => {});
   expect([places.taken, places.takenBy("a"), places.takenBy("b")]).toEqual([1, 0, 1]);
 });
+
+test("the oldest connection is ended for a new one, first of the address that has its share; who closes makes room", async () => {
+  let ended = 0;
+  const connections = new SharedConnections(4, () => ended++);
+  const server = createServer((socket) => {
+    connections.add(socket);
+    socket.on("error", () => {}).write("hello");
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const open = async (localAddress: string) => {
+    const socket = connect({ host: "127.0.0.1", port: (server.address() as AddressInfo).port, localAddress });
+    socket.on("error", () => {});
+    const closed = once(socket, "close");
+    await once(socket, "data");
+    return { socket, closed };
+  };
+  try {
+    const other = await open("127.0.0.2");
+    const first = await open("127.0.0.1");
+    const second = await open("127.0.0.1");
+    const third = await open("127.0.0.1");
+    await first.closed;
+    third.socket.destroy();
+    await third.closed;
+    await expect.poll(async () => (await countOf(server)) <= 2).toBe(true);
+    const fourth = await open("127.0.0.1");
+    expect([other, second, fourth].map(({ socket }) => socket.readyState)).toEqual(["open", "open", "open"]);
+    expect(ended).toBe(1);
+    for (const { socket } of [other, second, fourth]) socket.destroy();
+  } finally {
+    server.close();
+  }
+});
+
+function countOf(server: ReturnType<typeof createServer>): Promise<number> {
+  return new Promise((resolve, reject) =>
+    server.getConnections((error, count) => (error === null ? resolve(count) : reject(error))),
+  );
+}

@@ -1,4 +1,5 @@
-import { countedAddress } from "./ip-address.ts";
+import type { Socket } from "node:net";
+import { countedAddress } from "./address.ts";
 
 export interface PlacesLimits {
   /** Of all together, and of one address as it is counted. */
@@ -6,7 +7,6 @@ export interface PlacesLimits {
   readonly perAddress: number;
 }
 
-/** A holder of places. */
 export interface SharedPlace {
   /** From now on those of a lower rank give way first. The longest unraised of a rank gives way first. */
   raise(rank: number): void;
@@ -79,12 +79,10 @@ export class SharedPlaces {
     this.#limits = limits;
   }
 
-  /** Places that are taken. */
   get taken(): number {
     return this.#all.weight;
   }
 
-  /** Places that an address has taken. */
   takenBy(ip: string): number {
     return this.#shares.get(countedAddress(ip))?.weight ?? 0;
   }
@@ -140,5 +138,27 @@ export class SharedPlaces {
     const share = this.#shares.get(holder.counted);
     share?.remove(holder);
     if (share?.weight === 0) this.#shares.delete(holder.counted);
+  }
+}
+
+/** The connections of a public server: at most `max`, half of them from one address. A new connection ends the oldest. */
+export class SharedConnections {
+  readonly #places: SharedPlaces;
+  readonly #onEnded: () => void;
+
+  /** @param onEnded called for each connection that is ended for a new one */
+  constructor(max: number, onEnded: () => void = () => {}) {
+    this.#places = new SharedPlaces({ places: max, perAddress: Math.ceil(max / 2) });
+    this.#onEnded = onEnded;
+  }
+
+  /** Counts a connection until it closes. */
+  add(socket: Socket): void {
+    const place = this.#places.take(socket.remoteAddress ?? "", () => {
+      socket.destroy();
+      this.#onEnded();
+    });
+    if (place === undefined) socket.destroy();
+    else socket.once("close", () => place.release());
   }
 }

@@ -26,16 +26,8 @@ export function versionInfo(): string {
 /** @throws ProtocolError `BAD_VERSION` unless there are exactly five fields and the first is a version number */
 export function parseVersionInfo(text: string): VersionInfo {
   const fields = text.split("|");
-  const [version, revision, buildDate, os, arch] = fields;
-  if (
-    fields.length !== 5 ||
-    version === undefined ||
-    revision === undefined ||
-    buildDate === undefined ||
-    os === undefined ||
-    arch === undefined ||
-    !VERSION.test(version)
-  ) {
+  const [version = "", revision = "", buildDate = "", os = "", arch = ""] = fields;
+  if (fields.length !== 5 || !VERSION.test(version)) {
     throw new ProtocolError(
       "BAD_VERSION",
       `expected version|revision|build date|os|arch with a version such as ${PROTOCOL_VERSION}, got ${JSON.stringify(text.slice(0, 200))}`,

@@ -81,7 +81,7 @@ it("is closed to others from its first moment, whatever they are allowed of new 
   try {
     const seen: number[] = [];
     const server = createServer();
-    listenForOwner(server, path, () => {});
+    await listenForOwner(server, path);
     seen.push((await lstat(path)).mode & 0o777, process.umask());
     await new Promise((resolve) => server.close(resolve));
     expect(seen).toEqual([0o700, 0]);

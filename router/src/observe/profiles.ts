@@ -2,7 +2,7 @@ import { rename, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { errorText } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
-import { Profiler } from "@sallyport/wire/agent/profiler";
+import { Profiler } from "@sallyport/wire/agent/runtime";
 
 export interface ProfilesOptions {
   readonly cpu?: { readonly path: string } | undefined;

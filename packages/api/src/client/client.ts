@@ -8,8 +8,7 @@ import { errorText } from "@sallyport/async";
 import { ApiError, type ApiErrorCause } from "../errors.ts";
 import type { ApiName, operations } from "../operations/apis.ts";
 import { ROUTES } from "./generated/routes.ts";
-import type { Route } from "./route.ts";
-import type { CallOptions, Calls } from "./types.ts";
+import type { CallOptions, Calls, Route } from "./types.ts";
 
 export interface ClientOptions {
   /** `https://host:port`, without the path of an API. */
@@ -55,7 +54,7 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
  * Calls throw {@link ApiError} for failures that the server reports and {@link ApiTransportError} for everything else.
  */
 export function createClient<A extends ApiName>(api: A, options: ClientOptions): ApiClient<A> {
-  const transport = new Transport(api, options);
+  const transport = new ApiTransport(api, options);
   const calls = Object.entries(ROUTES[api].routes).map(([id, route]) => [
     id,
     (input: AnyInput = {}, callOptions: CallOptions = {}) => transport.call(route, input, callOptions),
@@ -75,7 +74,7 @@ interface AnyInput {
   readonly textType?: string;
 }
 
-class Transport {
+class ApiTransport {
   readonly #base: URL;
   readonly #agent: RestAgent;
   readonly #timeoutMs: number;
@@ -111,7 +110,7 @@ class Transport {
     const timeout = AbortSignal.timeout(this.#timeoutMs);
     const signal = options.signal === undefined ? timeout : AbortSignal.any([timeout, options.signal]);
     const send = () => exchange(url, { method: route.method, agent: this.#agent, headers, signal }, body);
-    let answer: Exchanged;
+    let answer: HttpAnswer;
     if (!isRepeatable(route)) this.#agent.endRested();
     try {
       answer = await send();
@@ -148,7 +147,7 @@ function payload({ body, textType }: Route, input: AnyInput): { body?: Buffer; t
   return { body: Buffer.from(JSON.stringify(input.body ?? {})), type: "application/json" };
 }
 
-interface Exchanged {
+interface HttpAnswer {
   readonly status: number;
   readonly headers: IncomingMessage["headers"];
   readonly body: Buffer;
@@ -179,8 +178,7 @@ class RestAgent extends Agent {
     const target = { host: String(options.host), port: Number(options.port) };
     this.#connect(target).then(
       (socket) => {
-        const below = socket === undefined ? {} : { socket };
-        callback(null, super.createConnection({ ...options, ...below }) as TLSSocket);
+        callback(null, super.createConnection({ ...options, ...(socket && { socket }) }) as TLSSocket);
       },
       (error: Error) => callback(error, undefined as never),
     );
@@ -204,7 +202,7 @@ class RestAgent extends Agent {
 
 class StaleConnectionError extends Error {}
 
-function exchange(url: URL, options: RequestOptions, body: Buffer | undefined): Promise<Exchanged> {
+function exchange(url: URL, options: RequestOptions, body: Buffer | undefined): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
     const outgoing = request(url, options, (message) => {
       const chunks: Buffer[] = [];
@@ -227,14 +225,12 @@ function exchange(url: URL, options: RequestOptions, body: Buffer | undefined): 
   });
 }
 
-function result(route: Route, answer: Exchanged, url: URL): unknown {
+function result(route: Route, answer: HttpAnswer, url: URL): unknown {
   const headers = Object.fromEntries(
     Object.entries(answer.headers).map(([name, value]) => [name, Array.isArray(value) ? value[0] : value]),
   );
   if (answer.status < 200 || answer.status > 299) throw reportedError(answer, url);
-  if (route.answer === "raw") {
-    return { data: answer.body, contentType: headers["content-type"] ?? "", headers };
-  }
+  if (route.answer === "raw") return { data: answer.body, contentType: headers["content-type"] ?? "", headers };
   // One action of OpenZiti answers without a body.
   if (answer.body.byteLength === 0) return { data: {}, meta: {}, headers };
   const envelope = parse(answer.body);
@@ -245,7 +241,7 @@ function result(route: Route, answer: Exchanged, url: URL): unknown {
   return { data: envelope.data, meta: envelope.meta ?? {}, headers };
 }
 
-function reportedError(answer: Exchanged, url: URL): ApiError | ApiTransportError {
+function reportedError(answer: HttpAnswer, url: URL): ApiError | ApiTransportError {
   const body = parse(answer.body);
   const error = (body?.error ?? body) as
     | { code?: unknown; message?: unknown; requestId?: string; cause?: ApiErrorCause }
@@ -257,10 +253,8 @@ function reportedError(answer: Exchanged, url: URL): ApiError | ApiTransportErro
   const detail = causeText(cause);
   const message = detail === undefined ? error.message : `${error.message}: ${detail}`;
   const retryAfter = answer.headers["retry-after"];
-  return new ApiError(answer.status, error.code, message, cause, {
-    ...(requestId === undefined ? {} : { requestId }),
-    ...(retryAfter === undefined ? {} : { headers: { "retry-after": retryAfter } }),
-  });
+  const headers = retryAfter === undefined ? undefined : { "retry-after": retryAfter };
+  return new ApiError(answer.status, error.code, message, cause, { requestId, headers });
 }
 
 function causeText(cause: ApiErrorCause | undefined): string | undefined {
@@ -285,4 +279,30 @@ function transportError(url: URL, error: unknown): ApiTransportError {
 /** The address without the query, which may hold an enrollment token. */
 function where(url: URL): string {
   return url.origin + url.pathname;
+}
+
+/** The largest page that a server gives. */
+const PAGE = 500;
+
+interface ListPage<T> {
+  readonly data: readonly T[];
+  readonly meta: { readonly pagination: { readonly totalCount: number } };
+}
+
+/**
+ * All entities of a list, page by page. Entities that come and go meanwhile move the pages: what appears twice is given once, and
+ * one that slipped through is found the next time.
+ */
+export async function listAll<T extends { readonly id: string }>(
+  page: (query: { readonly limit: number; readonly offset: number }) => Promise<ListPage<T>>,
+): Promise<T[]> {
+  const found = new Map<string, T>();
+  for (let offset = 0; ; ) {
+    const { data, meta } = await page({ limit: PAGE, offset });
+    const before = found.size;
+    for (const entity of data) found.set(entity.id, entity);
+    offset += data.length;
+    // A server repeats the last page beyond its greatest offset.
+    if (offset >= meta.pagination.totalCount || found.size === before) return [...found.values()];
+  }
 }

@@ -3,8 +3,13 @@
  * calls the APIs some megabytes of memory and a tenth of a second (docs/api.md).
  */
 export * from "../errors.ts";
-export { type ApiClient, ApiTransportError, type ClientOptions, type Connect, createClient } from "./client.ts";
+export {
+  type ApiClient,
+  ApiTransportError,
+  type ClientOptions,
+  type Connect,
+  createClient,
+  listAll,
+} from "./client.ts";
 export { ROUTES } from "./generated/routes.ts";
-export { listAll } from "./list-all.ts";
-export type { Route, Routes } from "./route.ts";
-export type { CallInput, CallOptions, CallResult, Calls, PageParameters } from "./types.ts";
+export type { CallInput, CallOptions, CallResult, Calls, PageParameters, Route, Routes } from "./types.ts";

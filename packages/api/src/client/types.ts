@@ -8,6 +8,7 @@ import type {
   JsonBody,
   JsonOrTextBody,
   ListResponse,
+  Method,
   Operation,
   OperationTable,
   PagedDetailResponse,
@@ -15,6 +16,7 @@ import type {
   RawResponse,
   TextBody,
 } from "../operation.ts";
+import type { ApiName } from "../operations/apis.ts";
 import type { createLocation, Meta, pagination } from "../schema/entity.ts";
 
 type Nothing = Record<never, never>;
@@ -36,7 +38,7 @@ type QueryInput<O extends Operation> = OwnQuery<O["query"]["shape"]> &
 type Query<O extends Operation> =
   Nothing extends QueryInput<O> ? { readonly query?: QueryInput<O> } : { readonly query: QueryInput<O> };
 
-type Body<O extends Operation> =
+type CallBody<O extends Operation> =
   O["body"] extends JsonBody<infer S>
     ? Nothing extends z.input<S>
       ? { readonly body?: z.input<S> }
@@ -48,17 +50,17 @@ type Body<O extends Operation> =
         : Nothing;
 
 /** `params`, `query` and `body` of a call, as far as the operation has them. */
-export type CallInput<O extends Operation> = Params<O["path"]> & Query<O> & Body<O>;
+export type CallInput<O extends Operation> = Params<O["path"]> & Query<O> & CallBody<O>;
 
 export interface CallOptions {
   readonly signal?: AbortSignal;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-type Answered = { readonly headers: Readonly<Record<string, string | undefined>> };
+type ResponseHeaders = { readonly headers: Readonly<Record<string, string | undefined>> };
 
 /** What a call gives: the envelope's two members, and the response headers in lower case. */
-export type CallResult<O extends Operation> = Answered &
+export type CallResult<O extends Operation> = ResponseHeaders &
   (O["response"] extends ListResponse<infer I>
     ? { readonly data: z.output<I>[]; readonly meta: Meta & { readonly pagination: z.infer<typeof pagination> } }
     : O["response"] extends DetailResponse<infer D>
@@ -73,9 +75,28 @@ export type CallResult<O extends Operation> = Answered &
               ? { readonly data: z.output<D> }
               : never);
 
-type Call<O extends Operation> =
+type ApiCall<O extends Operation> =
   Nothing extends CallInput<O>
     ? (input?: CallInput<O>, options?: CallOptions) => Promise<CallResult<O>>
     : (input: CallInput<O>, options?: CallOptions) => Promise<CallResult<O>>;
 
-export type Calls<T extends OperationTable> = { readonly [K in keyof T]: Call<T[K]> };
+export type Calls<T extends OperationTable> = { readonly [K in keyof T]: ApiCall<T[K]> };
+
+/** What the client has to know of an operation to call it. */
+export interface Route {
+  readonly method: Method;
+  /** Below the base path of its API, with `{name}` for parameters. */
+  readonly path: string;
+  /** What is sent; absent: nothing. */
+  readonly body?: "json" | "json-or-text" | "text";
+  /** Content type of a text, where it is not `text/plain`. */
+  readonly textType?: string;
+  /** Any client may call it, without a session. */
+  readonly isPublic?: true;
+  /** What comes back; absent: JSON in an envelope. */
+  readonly answer?: "bare" | "raw";
+}
+
+export type Routes = Readonly<
+  Record<ApiName, { readonly basePath: string; readonly routes: Readonly<Record<string, Route>> }>
+>;

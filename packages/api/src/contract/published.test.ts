@@ -1,8 +1,13 @@
 import { expect, test } from "vitest";
 import { operations } from "../index.ts";
 import { type Operation, pagingOf } from "../operation.ts";
-import { ADDITIONS, type Aspect, DIFFERENCES } from "./differences.ts";
-import { type PublishedOperation, publishedOperations } from "./published.ts";
+import {
+  ADDITIONS,
+  DIFFERENCES,
+  type DifferenceAspect,
+  type PublishedOperation,
+  publishedOperations,
+} from "./published.ts";
 
 const published = publishedOperations();
 const key = ({ api, method, path }: { api: string; method: string; path: string }) => `${api} ${method} ${path}`;
@@ -39,7 +44,7 @@ test("auth, status, content type, parameters, body and errors are the published 
 function differing(theirs: PublishedOperation, id: string, { auth, response, query, body, errors }: Operation) {
   const named = Object.keys(query.shape);
   const contentType = response.kind === "raw" ? response.contentTypes[0] : "application/json";
-  const aspects: [Aspect, boolean][] = [
+  const aspects: [DifferenceAspect, boolean][] = [
     ["operation id", id === theirs.operationId],
     ["auth", auth === theirs.auth],
     ["status", response.status === theirs.status],

@@ -15,7 +15,7 @@ export type FilterOperand =
   | { readonly kind: "symbol"; readonly name: string }
   | { readonly kind: "anyOf"; readonly set: string }
   | { readonly kind: "allOf"; readonly set: string }
-  | { readonly kind: "count"; readonly set: string; readonly where?: ParsedFilter };
+  | { readonly kind: "count"; readonly set: string; readonly where?: ParsedFilter | undefined };
 
 export type FilterNode =
   | { readonly kind: "constant"; readonly value: boolean }
@@ -50,7 +50,7 @@ export type FilterNode =
       readonly low: FilterValue;
       readonly high: FilterValue;
     }
-  | { readonly kind: "isEmpty"; readonly set: string; readonly where?: ParsedFilter };
+  | { readonly kind: "isEmpty"; readonly set: string; readonly where?: ParsedFilter | undefined };
 
 export interface SortField {
   readonly name: string;
@@ -61,8 +61,8 @@ export interface SortField {
 export interface ParsedFilter {
   readonly where: FilterNode | undefined;
   readonly sort: readonly SortField[];
-  readonly skip?: number;
-  readonly limit?: number | "none";
+  readonly skip?: number | undefined;
+  readonly limit?: number | "none" | undefined;
 }
 
 /** A filter that cannot be read or applied. `position` is the 0-based offset in the text, where one is known. */

@@ -40,13 +40,12 @@ function compile<T>(fields: MemoryFields<T>, node: FilterNode): Predicate<T> {
   switch (node.kind) {
     case "constant":
       return () => node.value;
-    case "and": {
-      const [left, right] = [compile(fields, node.left), compile(fields, node.right)];
-      return (record) => left(record) && right(record);
-    }
+    case "and":
     case "or": {
       const [left, right] = [compile(fields, node.left), compile(fields, node.right)];
-      return (record) => left(record) || right(record);
+      return node.kind === "and"
+        ? (record) => left(record) && right(record)
+        : (record) => left(record) || right(record);
     }
     case "not":
       return negated(compile(fields, node.node));
@@ -82,13 +81,13 @@ function negated<T>(predicate: Predicate<T>): Predicate<T> {
   return (record) => !predicate(record);
 }
 
-interface Operand<T> {
+interface MemoryOperand<T> {
   /** `any`: a tag, which takes the type of the other side. */
   readonly type: "string" | "number" | "boolean" | "datetime" | "any";
   read(record: T): Scalar;
 }
 
-function operand<T>(fields: MemoryFields<T>, left: FilterOperand): Operand<T> {
+function operand<T>(fields: MemoryFields<T>, left: FilterOperand): MemoryOperand<T> {
   if (left.kind !== "symbol") throw notASet(fields, left.set);
   const field = Object.hasOwn(fields, left.name) ? fields[left.name] : undefined;
   if (field !== undefined && field.type !== "tags") return field;
@@ -105,8 +104,7 @@ function operand<T>(fields: MemoryFields<T>, left: FilterOperand): Operand<T> {
   };
 }
 
-/** A number as its decimal text. */
-function asText<T>({ read }: Operand<T>): Operand<T> {
+function asText<T>({ read }: MemoryOperand<T>): MemoryOperand<T> {
   return {
     type: "string",
     read: (record) => {
@@ -120,7 +118,7 @@ function scalar(value: unknown): Scalar {
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? value : null;
 }
 
-function comparing<T>(left: Operand<T>, operator: CompareOperator, right: FilterValue): Predicate<T> {
+function comparing<T>(left: MemoryOperand<T>, operator: CompareOperator, right: FilterValue): Predicate<T> {
   const { read } = left;
   if (right.type === "null") return operator === "=" ? (r) => read(r) === null : (r) => read(r) !== null;
   // Text is compared with a number's decimal form.
@@ -151,7 +149,7 @@ function comparing<T>(left: Operand<T>, operator: CompareOperator, right: Filter
 }
 
 function containing<T>(
-  left: Operand<T>,
+  left: MemoryOperand<T>,
   node: { readonly value: string; readonly ignoreCase: boolean; readonly negated: boolean },
 ): Predicate<T> {
   if (left.type === "boolean" || left.type === "datetime") {

@@ -1,4 +1,3 @@
-/** Parser of the filter language. */
 import {
   ApiFilterError,
   type CompareOperator,
@@ -9,31 +8,9 @@ import {
   type SortField,
 } from "./ast.ts";
 
-const WORDS = new Set([
-  "and",
-  "or",
-  "not",
-  "in",
-  "between",
-  "contains",
-  "icontains",
-  "true",
-  "false",
-  "null",
-  "none",
-  "sort",
-  "by",
-  "skip",
-  "limit",
-  "asc",
-  "desc",
-  "anyof",
-  "allof",
-  "count",
-  "isempty",
-  "from",
-  "where",
-]);
+const KEYWORDS =
+  "and or not in between contains icontains true false null none sort by skip limit asc desc anyof allof count isempty from where";
+const WORDS = new Set(KEYWORDS.split(" "));
 const MAX_DEPTH = 1000;
 const MAX_SORT_FIELDS = 5;
 /** Searches in texts and sets are worked through row by row: hundreds of them in one filter would hold the store for minutes. */
@@ -74,9 +51,7 @@ class Parser {
     this.space();
     const start = this.at;
     let where: FilterNode | undefined;
-    if (!this.peekTrailer()) {
-      where = this.expression();
-    }
+    if (!this.peekTrailer()) where = this.expression();
     const sort: SortField[] = [];
     let skip: number | undefined;
     let limit: number | "none" | undefined;
@@ -99,7 +74,7 @@ class Parser {
       limit = this.word("none") ? "none" : this.wholeNumber();
       this.space();
     }
-    return { where, sort, ...(skip === undefined ? {} : { skip }), ...(limit === undefined ? {} : { limit }) };
+    return { where, sort, skip, limit };
   }
 
   sortFields(): SortField[] {
@@ -165,20 +140,14 @@ class Parser {
     }
     if (this.word("true")) return { kind: "constant", value: true };
     if (this.word("false")) return { kind: "constant", value: false };
-    if (this.call("isempty")) {
-      const { set, where } = this.setArgument(true);
-      return { kind: "isEmpty", set, ...(where && { where }) };
-    }
+    if (this.call("isempty")) return { kind: "isEmpty", ...this.setArgument(true) };
     return this.operation(this.operand());
   }
 
   private operand(): FilterOperand {
     if (this.call("anyof")) return { kind: "anyOf", set: this.setArgument(false).set };
     if (this.call("allof")) return { kind: "allOf", set: this.setArgument(false).set };
-    if (this.call("count")) {
-      const { set, where } = this.setArgument(true);
-      return { kind: "count", set, ...(where && { where }) };
-    }
+    if (this.call("count")) return { kind: "count", ...this.setArgument(true) };
     return { kind: "symbol", name: this.identifier() };
   }
 

@@ -1,6 +1,5 @@
 /** The APIs: where each is served, its operations, and the versions that it names. */
-import { authenticationOperations } from "./authentication.ts";
-import { certificateAuthorityOperations } from "./certificate-authorities.ts";
+import { authenticationOperations, certificateAuthorityOperations } from "./authentication.ts";
 import { clientOperations } from "./client.ts";
 import { databaseOperations, fabricDatabaseOperations } from "./database.ts";
 import { fabricOperations } from "./fabric.ts";

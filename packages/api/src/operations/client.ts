@@ -1,9 +1,9 @@
 /** The Client API: what applications that access services call. Base path `/edge/client/v1`. */
 import { call, detail, json, list, pagedDetail, patch, remove, replace } from "../operation.ts";
-import { currentIdentityEdgeRouter, serviceEdgeRouters } from "../schema/edge-router.ts";
-import { clientExternalJwtSignerDetail } from "../schema/external-jwt-signer.ts";
+import { clientExternalJwtSignerDetail } from "../schema/authentication.ts";
 import { protocols } from "../schema/informational.ts";
 import { postureResponse, postureResponseCreate, postureResponses } from "../schema/posture/types.ts";
+import { currentIdentityEdgeRouter, serviceEdgeRouters } from "../schema/router.ts";
 import { names } from "../schema/scalars.ts";
 import { serviceDetail, servicePatch, serviceUpdate, terminatorClientDetail } from "../schema/service.ts";
 import {
@@ -15,8 +15,7 @@ import {
   sessionDetail,
 } from "../schema/session.ts";
 import { enrollmentOperations } from "./enrollment.ts";
-import { roleParameters } from "./parameters.ts";
-import { sharedOperations } from "./shared.ts";
+import { roleParameters, sharedOperations } from "./shared.ts";
 
 export const clientOperations = {
   ...sharedOperations,
@@ -112,7 +111,6 @@ export const clientOperations = {
     "full",
     terminatorClientDetail,
     "Terminators of a service",
-    { errors: [400, 401, 404, 429] },
   ),
 
   listSessions: list("/sessions", "full", sessionDetail, "The caller's sessions"),

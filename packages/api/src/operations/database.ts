@@ -1,5 +1,5 @@
 /** The controller's database: holding it against its rules, and backups. In the Management API and, with one more, in the Fabric API. */
-import { action, call, detail, noBody, optionalJson } from "../operation.ts";
+import { action, call, detail, emptyBody, optionalJson } from "../operation.ts";
 import { dataIntegrityDetails, snapshotMade, snapshotRequest } from "../schema/database.ts";
 
 const rare = { errors: [401, 429] };
@@ -9,7 +9,7 @@ const integrityOperations = {
     "POST",
     "/database/check-data-integrity",
     "admin",
-    noBody,
+    emptyBody,
     "Begin to hold the database against its rules; one run at a time",
     { ...rare, status: 202 },
   ),
@@ -17,7 +17,7 @@ const integrityOperations = {
     "POST",
     "/database/fix-data-integrity",
     "admin",
-    noBody,
+    emptyBody,
     "The same, repairing what can be repaired",
     { ...rare, status: 202 },
   ),
@@ -36,7 +36,7 @@ export const databaseOperations = {
     "POST",
     "/database/snapshot",
     "admin",
-    noBody,
+    emptyBody,
     "Write a backup beside the database; at most one a minute",
     rare,
   ),
@@ -48,7 +48,7 @@ export const fabricDatabaseOperations = {
     "POST",
     "/database",
     "admin",
-    noBody,
+    emptyBody,
     "Write a backup beside the database; at most one a minute",
     rare,
   ),

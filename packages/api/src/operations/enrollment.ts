@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { call, type JsonOrTextBody, json } from "../operation.ts";
-import { enroll, enrolled, enrollmentCerts, routerExtend } from "../schema/enrollment.ts";
+import { enroll, enrolled, enrollmentCerts, routerExtend } from "../schema/authentication.ts";
 
 const enrollBody: JsonOrTextBody<typeof enroll> = {
   kind: "json-or-text",

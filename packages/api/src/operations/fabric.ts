@@ -59,7 +59,6 @@ export const fabricOperations = {
     "admin",
     fabricTerminatorDetail,
     "Terminators of a service",
-    referencing,
   ),
 
   listRouters: list("/routers", "admin", fabricRouterDetail, "Routers, edge routers among them"),
@@ -68,13 +67,7 @@ export const fabricOperations = {
   updateRouter: replace("/routers/{id}", "admin", fabricRouterUpdate, "Replace all fields of a router"),
   patchRouter: patch("/routers/{id}", "admin", fabricRouterPatch, "Change some fields of a router"),
   deleteRouter: removal("/routers/{id}", "Delete a router"),
-  listRouterTerminators: list(
-    "/routers/{id}/terminators",
-    "admin",
-    fabricTerminatorDetail,
-    "Terminators on a router",
-    referencing,
-  ),
+  listRouterTerminators: list("/routers/{id}/terminators", "admin", fabricTerminatorDetail, "Terminators on a router"),
 
   listTerminators: list("/terminators", "admin", fabricTerminatorDetail, "Terminators"),
   createTerminator: create("/terminators", "admin", json(fabricTerminatorCreate), "Create a terminator", referencing),

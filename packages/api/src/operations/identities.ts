@@ -4,9 +4,9 @@ import {
   call,
   create,
   detail,
+  emptyBody,
   json,
   list,
-  noBody,
   optionalJson,
   patch,
   remove,
@@ -22,7 +22,6 @@ import {
   enrollmentDetail,
   expiry,
 } from "../schema/authenticator.ts";
-import { edgeRouterDetail } from "../schema/edge-router.ts";
 import {
   disableIdentity,
   identityCreate,
@@ -38,13 +37,11 @@ import {
   traceSpec,
 } from "../schema/identity.ts";
 import { edgeRouterPolicyDetail, servicePolicyDetail } from "../schema/policy.ts";
+import { edgeRouterDetail } from "../schema/router.ts";
 import { serviceDetail } from "../schema/service.ts";
 import { apiSessionDetail, sessionManagementDetail } from "../schema/session.ts";
-import { policyType, roleParameters } from "./parameters.ts";
+import { policyType, roleParameters } from "./shared.ts";
 
-const related = { errors: [400, 401, 404, 429] };
-
-/** Identities and their credentials. */
 export const identityOperations = {
   listIdentities: list("/identities", "admin", identityDetail, "Identities", { query: roleParameters }),
   createIdentity: create("/identities", "admin", json(identityCreate), "Create an identity"),
@@ -57,42 +54,37 @@ export const identityOperations = {
     "admin",
     authenticatorDetail,
     "Authenticators of an identity",
-    related,
   ),
   getIdentityEnrollments: list(
     "/identities/{id}/enrollments",
     "admin",
     enrollmentDetail,
     "Outstanding enrollments of an identity",
-    related,
   ),
   listIdentitysEdgeRouterPolicies: list(
     "/identities/{id}/edge-router-policies",
     "admin",
     edgeRouterPolicyDetail,
     "Edge router policies that select an identity",
-    related,
   ),
   listIdentityEdgeRouters: list(
     "/identities/{id}/edge-routers",
     "admin",
     edgeRouterDetail,
     "Edge routers that an identity may use",
-    related,
   ),
   listIdentityServicePolicies: list(
     "/identities/{id}/service-policies",
     "admin",
     servicePolicyDetail,
     "Service policies that select an identity",
-    related,
   ),
   listIdentityServices: list(
     "/identities/{id}/services",
     "admin",
     serviceDetail,
     "Services that an identity may dial or bind",
-    { ...related, query: policyType },
+    { query: policyType },
   ),
   getIdentityPolicyAdvice: detail(
     "/identities/{id}/policy-advice/{serviceId}",
@@ -107,7 +99,7 @@ export const identityOperations = {
     json(disableIdentity),
     "Disable an identity and end its sessions; 0 minutes or less is until it is enabled",
   ),
-  enableIdentity: action("POST", "/identities/{id}/enable", "admin", noBody, "Enable an identity"),
+  enableIdentity: action("POST", "/identities/{id}/enable", "admin", emptyBody, "Enable an identity"),
   listIdentitysServiceConfigs: wholeList(
     "/identities/{id}/service-configs",
     "admin",
@@ -150,7 +142,7 @@ export const identityOperations = {
     "admin",
     json(expiry),
     "Delete an authenticator and make an enrollment in its place",
-    { collection: "enrollments", errors: [400, 401, 404, 429] },
+    { collection: "enrollments" },
   ),
 
   listEnrollments: list("/enrollments", "admin", enrollmentDetail, "Outstanding enrollments"),
@@ -164,7 +156,7 @@ export const identityOperations = {
     "admin",
     json(expiry),
     "A new token for an enrollment; the old one is dead",
-    { collection: "enrollments", status: 200, errors: [400, 401, 404, 429] },
+    { collection: "enrollments", status: 200 },
   ),
 
   listAPISessions: list("/api-sessions", "admin", apiSessionDetail, "API sessions"),
@@ -189,7 +181,6 @@ export const tracingOperations = {
     json(traceSpec),
     traceDetail,
     "Trace the circuits of an identity for some time, or stop that",
-    { errors: [400, 401, 404, 429] },
   ),
   detailSessionRoutePath: detail(
     "/sessions/{id}/route-path",

@@ -1,7 +1,7 @@
 /** One-time codes as second factor: what both APIs have, and what administrators have besides. */
-import { action, call, detail, json, noBody, optionalJson, raw } from "../operation.ts";
+import { action, call, detail, emptyBody, json, optionalJson, raw } from "../operation.ts";
+import { mfaCode, mfaDetail, mfaRecoveryCodes, optionalMfaCode } from "../schema/authenticator.ts";
 import { createLocation } from "../schema/entity.ts";
-import { mfaCode, mfaDetail, mfaRecoveryCodes, optionalMfaCode } from "../schema/mfa.ts";
 
 const CODE = { name: "mfa-validation-code", description: "A one-time code or a recovery code" };
 
@@ -25,7 +25,7 @@ export const mfaOperations = {
     "POST",
     "/current-identity/mfa",
     "partial",
-    noBody,
+    emptyBody,
     createLocation,
     "Begin to use one-time codes; in force once a code was verified",
     { status: 201, errors: [401, 409] },
@@ -35,7 +35,7 @@ export const mfaOperations = {
       "DELETE",
       "/current-identity/mfa",
       "full",
-      noBody,
+      emptyBody,
       "Stop to use one-time codes; a code in the header `mfa-validation-code`, none while the enrollment is not verified",
       { errors: [400, 401, 404, 429] },
     ),
@@ -85,7 +85,7 @@ export const mfaAdministration = {
     "DELETE",
     "/identities/{id}/mfa",
     "admin",
-    noBody,
+    emptyBody,
     "Remove an identity's TOTP enrollment, for a user who lost the codes",
     { errors: [401, 404, 429] },
   ),

@@ -1,10 +1,18 @@
 import { z } from "zod";
-import { action, create, detail, json, list, noBody, patch, remove, replace } from "../operation.ts";
-import { edgeRouterCreate, edgeRouterDetail, edgeRouterPatch, edgeRouterUpdate } from "../schema/edge-router.ts";
+import { action, create, detail, emptyBody, json, list, patch, remove, replace } from "../operation.ts";
 import { identityDetail } from "../schema/identity.ts";
 import { summary } from "../schema/informational.ts";
 import { edgeRouterPolicyDetail, serviceEdgeRouterPolicyDetail, servicePolicyDetail } from "../schema/policy.ts";
-import { routerCreate, routerDetail, routerPatch, routerUpdate } from "../schema/router.ts";
+import {
+  edgeRouterCreate,
+  edgeRouterDetail,
+  edgeRouterPatch,
+  edgeRouterUpdate,
+  routerCreate,
+  routerDetail,
+  routerPatch,
+  routerUpdate,
+} from "../schema/router.ts";
 import { names } from "../schema/scalars.ts";
 import {
   configCreate,
@@ -24,9 +32,7 @@ import {
   terminatorPatch,
   terminatorUpdate,
 } from "../schema/service.ts";
-import { policyType, roleParameters } from "./parameters.ts";
-
-const related = { errors: [400, 401, 404, 429] };
+import { policyType, roleParameters } from "./shared.ts";
 
 /** Edge routers, services with their configs, and the terminators between them. */
 export const networkOperations = {
@@ -43,34 +49,30 @@ export const networkOperations = {
     "admin",
     edgeRouterPolicyDetail,
     "Edge router policies that select an edge router",
-    related,
   ),
   listEdgeRouterIdentities: list(
     "/edge-routers/{id}/identities",
     "admin",
     identityDetail,
     "Identities that may use an edge router",
-    related,
   ),
   listEdgeRouterServiceEdgeRouterPolicies: list(
     "/edge-routers/{id}/service-edge-router-policies",
     "admin",
     serviceEdgeRouterPolicyDetail,
     "Service edge router policies that select an edge router",
-    related,
   ),
   listEdgeRouterServices: list(
     "/edge-routers/{id}/services",
     "admin",
     serviceDetail,
     "Services that may use an edge router",
-    related,
   ),
   reEnrollEdgeRouter: action(
     "POST",
     "/edge-routers/{id}/re-enroll",
     "admin",
-    noBody,
+    emptyBody,
     "Take an edge router's certificates away and make a new enrollment",
   ),
   listEdgeRouterRoleAttributes: list(
@@ -90,42 +92,33 @@ export const networkOperations = {
   updateService: replace("/services/{id}", "admin", serviceUpdate, "Replace all fields of a service"),
   patchService: patch("/services/{id}", "admin", servicePatch, "Change some fields of a service"),
   deleteService: remove("/services/{id}", "admin", "Delete a service"),
-  listServiceConfig: list("/services/{id}/configs", "admin", configDetail, "Configs of a service", related),
+  listServiceConfig: list("/services/{id}/configs", "admin", configDetail, "Configs of a service"),
   listServiceEdgeRouters: list(
     "/services/{id}/edge-routers",
     "admin",
     edgeRouterDetail,
     "Edge routers that a service may use",
-    related,
   ),
   listServiceIdentities: list(
     "/services/{id}/identities",
     "admin",
     identityDetail,
     "Identities that may dial or bind a service",
-    { ...related, query: policyType },
+    { query: policyType },
   ),
   listServiceServiceEdgeRouterPolicies: list(
     "/services/{id}/service-edge-router-policies",
     "admin",
     serviceEdgeRouterPolicyDetail,
     "Service edge router policies that select a service",
-    related,
   ),
   listServiceServicePolicies: list(
     "/services/{id}/service-policies",
     "admin",
     servicePolicyDetail,
     "Service policies that select a service",
-    related,
   ),
-  listServiceTerminators: list(
-    "/services/{id}/terminators",
-    "admin",
-    terminatorDetail,
-    "Terminators of a service",
-    related,
-  ),
+  listServiceTerminators: list("/services/{id}/terminators", "admin", terminatorDetail, "Terminators of a service"),
   listServiceRoleAttributes: list(
     "/service-role-attributes",
     "admin",
@@ -139,7 +132,7 @@ export const networkOperations = {
   updateConfig: replace("/configs/{id}", "admin", configUpdate, "Replace all fields of a config"),
   patchConfig: patch("/configs/{id}", "admin", configPatch, "Change some fields of a config"),
   deleteConfig: remove("/configs/{id}", "admin", "Delete a config"),
-  listConfigServices: list("/configs/{id}/services", "admin", serviceDetail, "Services that use a config", related),
+  listConfigServices: list("/configs/{id}/services", "admin", serviceDetail, "Services that use a config"),
 
   listConfigTypes: list("/config-types", "admin", configTypeDetail, "Config types"),
   createConfigType: create("/config-types", "admin", json(configTypeCreate), "Create a config type"),
@@ -147,13 +140,7 @@ export const networkOperations = {
   updateConfigType: replace("/config-types/{id}", "admin", configTypeUpdate, "Replace all fields of a config type"),
   patchConfigType: patch("/config-types/{id}", "admin", configTypePatch, "Change some fields of a config type"),
   deleteConfigType: remove("/config-types/{id}", "admin", "Delete a config type that is not in use"),
-  listConfigsForConfigType: list(
-    "/config-types/{id}/configs",
-    "admin",
-    configDetail,
-    "Configs of a config type",
-    related,
-  ),
+  listConfigsForConfigType: list("/config-types/{id}/configs", "admin", configDetail, "Configs of a config type"),
 
   listTerminators: list("/terminators", "admin", terminatorDetail, "Terminators"),
   createTerminator: create("/terminators", "admin", json(terminatorCreate), "Create a terminator", {

@@ -1,5 +1,4 @@
 import { create, detail, json, list, patch, remove, replace } from "../operation.ts";
-import { edgeRouterDetail } from "../schema/edge-router.ts";
 import { identityDetail } from "../schema/identity.ts";
 import {
   edgeRouterPolicyCreate,
@@ -15,9 +14,8 @@ import {
   servicePolicyPatch,
   servicePolicyUpdate,
 } from "../schema/policy.ts";
+import { edgeRouterDetail } from "../schema/router.ts";
 import { serviceDetail } from "../schema/service.ts";
-
-const related = { errors: [400, 401, 404, 429] };
 
 /** The three kinds of policy and what each selects. */
 export const policyOperations = {
@@ -52,14 +50,12 @@ export const policyOperations = {
     "admin",
     edgeRouterDetail,
     "Edge routers that an edge router policy selects",
-    related,
   ),
   listEdgeRouterPolicyIdentities: list(
     "/edge-router-policies/{id}/identities",
     "admin",
     identityDetail,
     "Identities that an edge router policy selects",
-    related,
   ),
 
   listServiceEdgeRouterPolicies: list(
@@ -102,14 +98,12 @@ export const policyOperations = {
     "admin",
     edgeRouterDetail,
     "Edge routers that a service edge router policy selects",
-    related,
   ),
   listServiceEdgeRouterPolicyServices: list(
     "/service-edge-router-policies/{id}/services",
     "admin",
     serviceDetail,
     "Services that a service edge router policy selects",
-    related,
   ),
 
   listServicePolicies: list("/service-policies", "admin", servicePolicyDetail, "Service policies"),
@@ -133,13 +127,11 @@ export const policyOperations = {
     "admin",
     identityDetail,
     "Identities that a service policy selects",
-    related,
   ),
   listServicePolicyServices: list(
     "/service-policies/{id}/services",
     "admin",
     serviceDetail,
     "Services that a service policy selects",
-    related,
   ),
 };

@@ -11,7 +11,7 @@ import {
   postureCheckUpdate,
   postureData,
 } from "../schema/posture/types.ts";
-import { roleParameters } from "./parameters.ts";
+import { roleParameters } from "./shared.ts";
 
 export const postureOperations = {
   listPostureChecks: list("/posture-checks", "admin", postureCheckDetail, "Posture checks", { query: roleParameters }),
@@ -43,7 +43,6 @@ export const postureOperations = {
     "admin",
     postureCheckDetail,
     "Posture checks that a service policy asks for",
-    { errors: [400, 401, 404, 429] },
   ),
   getIdentityPostureData: detail(
     "/identities/{id}/posture-data",

@@ -3,9 +3,9 @@ import {
   action,
   call,
   detail,
+  emptyBody,
   json,
   list,
-  noBody,
   optionalJson,
   patch,
   raw,
@@ -19,8 +19,15 @@ import {
 } from "../schema/authenticator.ts";
 import { extendCerts, extendRequest, extendVerify, identityDetail } from "../schema/identity.ts";
 import { capability, controllerDetail, networkJwt, specDetail, version } from "../schema/informational.ts";
+import { names, semantic } from "../schema/scalars.ts";
 import { authenticate, currentApiSessionDetail } from "../schema/session.ts";
 import { mfaOperations } from "./mfa.ts";
+
+/** Select by role: each `roleFilter` is `#attribute` or `@id`; attributes are combined by `roleSemantic` (default `AllOf`). */
+export const roleParameters = { roleFilter: names.optional(), roleSemantic: semantic.optional() };
+
+/** Restrict a relation that goes through service policies to one kind of access. */
+export const policyType = { policyType: z.enum(["dial", "bind"]).optional() };
 
 /** Operations that both APIs have, with the same shapes. */
 export const sharedOperations = {
@@ -71,7 +78,7 @@ export const sharedOperations = {
   getCurrentAPISession: detail("/current-api-session", "partial", currentApiSessionDetail, "The caller's API session", {
     errors: [401],
   }),
-  deleteCurrentAPISession: action("DELETE", "/current-api-session", "partial", noBody, "Log out", { errors: [401] }),
+  deleteCurrentAPISession: action("DELETE", "/current-api-session", "partial", emptyBody, "Log out", { errors: [401] }),
 
   getCurrentIdentity: detail("/current-identity", "full", identityDetail, "The caller's identity", { errors: [401] }),
   listCurrentIdentityAuthenticators: list(

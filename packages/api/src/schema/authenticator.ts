@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base, entityRef } from "./entity.ts";
-import { ownTags, password, pem, tags, time, timeInput, username, usernameOrBlank } from "./scalars.ts";
+import { names, ownTags, password, pem, tags, time, timeInput, username, usernameOrBlank } from "./scalars.ts";
 
 export const authenticatorCreate = z.object({
   identityId: z.string(),
@@ -67,3 +67,18 @@ export const enrollmentDetail = z.strictObject({
   transitRouterId: z.string().optional(),
   username: z.string().optional(),
 });
+
+/** A one-time code, or where an operation takes them a recovery code. */
+export const mfaCode = z.object({ code: z.string() });
+/** The same where the code may come in the header `mfa-validation-code` instead. */
+export const optionalMfaCode = z.object({ code: z.string().optional() });
+
+export const mfaDetail = z.strictObject({
+  ...base,
+  isVerified: z.boolean(),
+  /** Only while the enrollment is not verified. */
+  provisioningUrl: z.string().optional(),
+  recoveryCodes: names.nullable(),
+});
+
+export const mfaRecoveryCodes = z.strictObject({ ...base, recoveryCodes: names });

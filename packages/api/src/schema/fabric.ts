@@ -1,7 +1,7 @@
 /** What the Fabric API shows of routers, links, circuits, services and terminators, for the people who run the network. */
 import { z } from "zod";
-import { interfaces, versionInfo } from "./edge-router.ts";
 import { base, entityRef } from "./entity.ts";
+import { interfaces, versionInfo } from "./router.ts";
 import { cost, names, patchOf, precedence, tags } from "./scalars.ts";
 import { terminatorFields } from "./service.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { interfaces } from "./edge-router.ts";
 import { base, entityRef } from "./entity.ts";
+import { interfaces } from "./router.ts";
 import {
   cost,
   costMap,

@@ -18,7 +18,6 @@ export const version = z.strictObject({
 /** An API description; its name is its id. */
 export const specDetail = z.strictObject({ ...base, name: z.string() });
 
-/** Names of all capabilities that there are. */
 export const capability = z.enum(["OIDC_AUTH", "HA_CONTROLLER"]);
 
 /** Protocol name to where the API listens for it. */

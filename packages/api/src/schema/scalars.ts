@@ -7,7 +7,6 @@ export const time = z
   .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   .meta({ format: "date-time" });
 
-/** A moment as the API writes it. */
 export function apiTime(at: Date | number): string {
   return new Date(at).toISOString();
 }
@@ -59,7 +58,6 @@ export const ownTags = tags.superRefine((given, context) => {
     input: given,
   });
 });
-/** A JSON object of any content. */
 export const jsonObject = z.record(z.string(), z.unknown());
 export const names = z.array(z.string());
 /** In answers, where OpenZiti writes null for an empty list: its Terraform provider takes `[]` for a difference. Write it with {@link orNull}. */
@@ -96,7 +94,6 @@ export const usernameOrBlank = sized(4, 100, "taken");
 export const password = sized(5, 100);
 export const text253 = sized(0, 253);
 export const text255 = sized(0, 255);
-/** PEM text. */
 export const pem = z.string();
 
 type PatchShape<S extends z.ZodRawShape> = {

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { edgeRouterProperties } from "./edge-router.ts";
 import { base, entityRef } from "./entity.ts";
+import { edgeRouterProperties } from "./router.ts";
 import { dialBind, names, ownTags, password, pem, text253, text255, time, username } from "./scalars.ts";
 
 export const envInfo = z.object({

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { lstat, readdir, stat, unlink } from "node:fs/promises";
 import { createConnection, type Server } from "node:net";
 import { tmpdir } from "node:os";
@@ -14,8 +15,8 @@ export function agentSocketPath(pid: number, folder: string = tmpdir()): string 
 }
 
 /**
- * The sockets of all processes that live, by process id. Anybody may put a socket of that name into the folder: those of
- * other users, or for the superuser those that are not of the process's own user, come as `foreign` and are not to be asked.
+ * The sockets of all running processes, by process id. Any local user can put a socket of that name into the folder.
+ * Sockets of other users come as `foreign` and must not be asked; for the superuser, those that the process's own user does not own.
  */
 export async function agentSockets(
   folder: string = tmpdir(),
@@ -29,7 +30,7 @@ export async function agentSockets(
   return { own, foreign };
 }
 
-/** Whether somebody who is not to be trusted may have put the socket of this process there; false when there is none. */
+/** Whether an untrusted user may have put the socket of this process there; false when there is none. */
 export async function isForeign(path: string, pid: number): Promise<boolean> {
   const known = await lstat(path).catch(() => undefined);
   if (known === undefined) return false;
@@ -41,8 +42,8 @@ export async function isForeign(path: string, pid: number): Promise<boolean> {
 }
 
 /**
- * Makes room for a socket: one that nobody listens on any more (its process had the same id) is removed.
- * @throws Error when somebody listens there, or when what is there is no socket
+ * Makes room for a socket: removes one without a listener, whose process had the same id.
+ * @throws Error when another process listens there, or when the path is no socket
  */
 export async function clearStaleSocket(path: string): Promise<void> {
   const known = await lstat(path).catch(() => undefined);
@@ -56,14 +57,15 @@ export async function clearStaleSocket(path: string): Promise<void> {
   await unlink(path);
 }
 
-/** Listens on a socket that is its owner's alone from the first moment: the system makes it within this call. */
-export function listenForOwner(server: Server, path: string, onListening: () => void): void {
+/** Listens on a socket that is its owner's alone from the first moment: the system makes it before the first wait. */
+export async function listenForOwner(server: Server, path: string): Promise<void> {
   const before = process.umask(0o077);
   try {
-    server.listen(path, onListening);
+    server.listen(path);
   } finally {
     process.umask(before);
   }
+  await once(server, "listening");
 }
 
 /**
@@ -99,7 +101,7 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // Somebody else's.
+    // It belongs to another user.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

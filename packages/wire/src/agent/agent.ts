@@ -2,7 +2,7 @@ import { unlinkSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { errorText } from "@sallyport/async";
 import type { Channel } from "../channel/channel.ts";
-import { acceptOn } from "../channel/existing-connection.ts";
+import { acceptOn } from "../channel/listener.ts";
 import type { Logger } from "../log.ts";
 import { agentSocketPath, clearStaleSocket, listenForOwner } from "./agent-socket.ts";
 import { AGENT_MAGIC, AgentOp, type ApplicationInfo, LOG_LEVELS, readZigZag } from "./protocol.ts";
@@ -41,8 +41,8 @@ const MAX_CONNECTIONS = 16;
 const WRITE_MS = 60_000;
 
 /**
- * Answers local tools on a Unix socket that only the owner of this process may use (docs/router-observability.md, "The
- * agent"): the CLI of the network's family, and our own commands.
+ * Answers OpenZiti's CLI and Sallyport's own commands on a Unix socket that only the owner of this process may use
+ * (docs/router-observability.md, "The agent").
  */
 export class Agent {
   readonly path: string;
@@ -86,14 +86,8 @@ export class Agent {
   }
 
   async #listen(): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once("error", reject);
-      listenForOwner(this.#server, this.path, () => {
-        this.#server.off("error", reject);
-        this.#server.on("error", (err) => this.#o.log.warn({ path: this.path, err }, "the agent's socket failed"));
-        resolve();
-      });
-    });
+    await listenForOwner(this.#server, this.path);
+    this.#server.on("error", (err) => this.#o.log.warn({ path: this.path, err }, "the agent's socket failed"));
     this.#o.log.debug({ path: this.path }, "the agent listens");
   }
 
@@ -112,7 +106,7 @@ export class Agent {
       }
       const [op] = read.subarray(AGENT_MAGIC.length);
       if (op === undefined) return;
-      let answer: Answer | undefined;
+      let answer: AgentAnswer | undefined;
       try {
         answer = this.#take(socket, op, read.subarray(AGENT_MAGIC.length + 1));
       } catch {
@@ -128,7 +122,7 @@ export class Agent {
   }
 
   /** How to answer a request; `undefined`: more of it is to come. */
-  #take(socket: Socket, op: number, parameters: Buffer): Answer | undefined {
+  #take(socket: Socket, op: number, parameters: Buffer): AgentAnswer | undefined {
     const { application } = this.#o;
     switch (op) {
       case AgentOp.Stack:
@@ -161,20 +155,15 @@ export class Agent {
       case AgentOp.ChannelLogLevel:
       case AgentOp.ClearChannelLogLevel:
         return () => "the log has one level for everything (ziti agent set-log-level); nothing was changed\n";
-      case AgentOp.Application: {
+      case AgentOp.Application:
+      case AgentOp.ApplicationChannel: {
         const [id, code] = parameters;
         if (id === undefined) return undefined;
         const operations = this.#operationsOf(id);
         if (operations === undefined) return () => `invalid operation for ${application.info.type}`;
+        if (op === AgentOp.ApplicationChannel) return () => this.#channel(socket, operations, parameters.subarray(1));
         if (code === undefined) return undefined;
         return async () => (await operations.request(code)) ?? `invalid operation ${code} for ${application.info.type}`;
-      }
-      case AgentOp.ApplicationChannel: {
-        const [id] = parameters;
-        if (id === undefined) return undefined;
-        const operations = this.#operationsOf(id);
-        if (operations === undefined) return () => `invalid operation for ${application.info.type}`;
-        return () => this.#channel(socket, operations, parameters.subarray(1));
       }
       default:
         return () => `unknown operation ${op}\n`;
@@ -186,7 +175,7 @@ export class Agent {
     return operations?.applicationId === applicationId ? operations : undefined;
   }
 
-  async #answer(socket: Socket, answer: Answer): Promise<void> {
+  async #answer(socket: Socket, answer: AgentAnswer): Promise<void> {
     try {
       const text = await answer();
       if (text !== undefined) socket.end(text);
@@ -225,4 +214,4 @@ export class Agent {
   }
 }
 
-type Answer = () => string | undefined | Promise<string | undefined>;
+type AgentAnswer = () => string | undefined | Promise<string | undefined>;

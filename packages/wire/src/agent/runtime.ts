@@ -1,9 +1,9 @@
+import { type Profiler as CpuProfiler, type HeapProfiler, Session } from "node:inspector/promises";
 import { availableParallelism } from "node:os";
 import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { Profiler } from "./profiler.ts";
 
 const CPU_PROFILE_MS = 30_000;
 const HEAP_PROFILE_MS = 5_000;
@@ -52,24 +52,27 @@ export function collectGarbage(): string {
 }
 
 /** JSON that Chrome DevTools opens as a `.cpuprofile`. */
-export async function cpuProfile(): Promise<string> {
-  const profiler = new Profiler();
-  try {
+export function cpuProfile(): Promise<string> {
+  return profiled(async (profiler) => {
     await profiler.startCpu();
     await delay(CPU_PROFILE_MS);
-    return JSON.stringify(await profiler.stopCpu());
-  } finally {
-    profiler.close();
-  }
+    return await profiler.stopCpu();
+  });
 }
 
 /** JSON that Chrome DevTools opens as a `.heapprofile`: what was allocated meanwhile and still lives. */
-export async function heapProfile(): Promise<string> {
-  const profiler = new Profiler();
-  try {
+export function heapProfile(): Promise<string> {
+  return profiled(async (profiler) => {
     await profiler.startHeap();
     await delay(HEAP_PROFILE_MS);
-    return JSON.stringify(await profiler.stopHeap());
+    return await profiler.stopHeap();
+  });
+}
+
+async function profiled(profile: (profiler: Profiler) => Promise<object>): Promise<string> {
+  const profiler = new Profiler();
+  try {
+    return JSON.stringify(await profile(profiler));
   } finally {
     profiler.close();
   }
@@ -83,4 +86,41 @@ function lines(values: Readonly<Record<string, unknown>>): string {
 
 function bytesText(bytes: number): string {
   return `${(bytes / 1024 / 1024).toFixed(2)}MB (${bytes} bytes)`;
+}
+
+/** Takes profiles of this thread, in the forms that Chrome DevTools opens. */
+export class Profiler {
+  readonly #session = new Session();
+
+  constructor() {
+    this.#session.connect();
+  }
+
+  async startCpu(): Promise<void> {
+    await this.#session.post("Profiler.enable");
+    await this.#session.post("Profiler.start");
+  }
+
+  async stopCpu(): Promise<CpuProfiler.Profile> {
+    return (await this.#session.post("Profiler.stop")).profile;
+  }
+
+  /** Samples allocations from now on. */
+  async startHeap(): Promise<void> {
+    await this.#session.post("HeapProfiler.enable");
+    await this.#session.post("HeapProfiler.startSampling");
+  }
+
+  /** What was allocated since the start and still lives. */
+  async heap(): Promise<HeapProfiler.SamplingHeapProfile> {
+    return (await this.#session.post("HeapProfiler.getSamplingProfile")).profile;
+  }
+
+  async stopHeap(): Promise<HeapProfiler.SamplingHeapProfile> {
+    return (await this.#session.post("HeapProfiler.stopSampling")).profile;
+  }
+
+  close(): void {
+    this.#session.disconnect();
+  }
 }

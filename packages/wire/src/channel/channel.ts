@@ -1,14 +1,15 @@
-import type { FrameView } from "../frame/frame.ts";
+import { DEFAULT_LIMITS, type FrameLimits, type FrameView } from "../frame/frame.ts";
 import type { Headers } from "../frame/headers.ts";
 import type { Message, Outgoing } from "../frame/message.ts";
-import type { Output } from "../socket/output.ts";
+import type { Logger } from "../log.ts";
+import { DEFAULT_MAX_PENDING, type Output, type OutputLimits } from "../socket/slab-output.ts";
 import type { Hello } from "./hello.ts";
 import type { Peer } from "./peer.ts";
 
 /** What a handler may do: work at once, or return a promise. What it throws is logged and ends nothing else. */
 export type MessageHandler = (message: Message, channel: Channel) => void | Promise<void>;
 
-/** A message that passed a channel, as whoever traces it sees it. */
+/** A message that passed a channel, as an observer sees it. */
 export interface ObservedMessage {
   readonly isReceived: boolean;
   readonly contentType: number;
@@ -127,4 +128,27 @@ export interface Channel {
   enableHeartbeats(options: HeartbeatOptions): void;
   /** Round-trip time of the last answered heartbeat; absent before the first. */
   readonly latencyMs?: number | undefined;
+}
+
+/** Everything that a channel is made from once the hellos are exchanged. */
+export interface ChannelParts {
+  readonly label: string;
+  readonly peer: Peer;
+  readonly remoteId: string;
+  readonly hello: Hello;
+  readonly result: Headers;
+  readonly connectionId: string;
+  readonly isGrouped: boolean;
+  readonly limits: FrameLimits;
+  readonly outputLimits: OutputLimits;
+  readonly log: Logger;
+}
+
+/** The limits of a channel with the defaults filled in. */
+export function limitsOf(given: ChannelLimits): Pick<ChannelParts, "limits" | "outputLimits"> {
+  const { maxBody = DEFAULT_LIMITS.maxBody, maxPending = DEFAULT_MAX_PENDING, writeTimeoutMs } = given;
+  return {
+    limits: { ...DEFAULT_LIMITS, maxBody },
+    outputLimits: { maxPending, writeTimeoutMs },
+  };
 }

@@ -134,7 +134,7 @@ describe("a dial", () => {
     await expect(dial(port)).rejects.toMatchObject({ code: "CLOSED_BY_PEER" });
   });
 
-  test("fails when nobody listens, and says where", async () => {
+  test("fails without a listener, and says where", async () => {
     const tcp = createTcpServer().listen(0, "127.0.0.1");
     await once(tcp, "listening");
     const port = portOf(tcp);

@@ -1,22 +1,21 @@
 import type { X509Certificate } from "node:crypto";
-import { isIP } from "node:net";
+import { once } from "node:events";
+import { isIP, type Socket } from "node:net";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
-import { errorText } from "@sallyport/async";
+import { abortable, errorText } from "@sallyport/async";
 import { parseAddress } from "../address.ts";
 import { BaseHeader } from "../catalogue/base.ts";
 import { ChannelClosedError, HandshakeError, ProtocolError, WireError } from "../errors.ts";
-import { readFirstFrame } from "../frame/first-frame.ts";
 import { DEFAULT_LIMITS, HELLO_LIMITS } from "../frame/frame.ts";
 import { Headers } from "../frame/headers.ts";
 import { commonName } from "../identity/certificates.ts";
 import { controllerCheck } from "../identity/controller-id.ts";
 import type { Identity } from "../identity/identity.ts";
 import { type Logger, silentLogger } from "../log.ts";
-import { connectThroughProxy, type HttpProxy } from "../socket/http-connect.ts";
+import { connectThroughProxy, type HttpProxy } from "../socket/http-proxy.ts";
 import { SocketReader } from "../socket/socket-reader.ts";
-import type { Channel, ChannelLimits } from "./channel.ts";
-import { limitsOf } from "./channel-parts.ts";
-import { encodeHello, type Hello, resultOf } from "./hello.ts";
+import { type Channel, type ChannelLimits, limitsOf } from "./channel.ts";
+import { encodeHello, type Hello, readFirstFrame, resultOf } from "./hello.ts";
 import { MessageChannel } from "./message-channel.ts";
 import { peerOf } from "./peer.ts";
 
@@ -33,11 +32,10 @@ export interface ChannelDialOptions extends ChannelLimits {
   readonly alpn?: string;
   readonly hello: { readonly idToken: string; readonly headers?: Headers };
   /** Milliseconds for connecting, TLS and hello together; 15,000 when not given. */
-  readonly timeoutMs?: number;
-  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
   /** Local IP to connect from. */
   readonly localAddress?: string;
-  /** Connects through this proxy. */
   readonly proxy?: HttpProxy;
   readonly log?: Logger;
 }
@@ -66,7 +64,7 @@ export async function dialChannel(options: ChannelDialOptions): Promise<Channel>
     headers: options.hello.headers?.clone() ?? new Headers(),
   };
   const { socket, reader, result } = await exchange(options, hello);
-  const isGrouped = result.getBool(BaseHeader.IsGrouped) === true && wantsGroup(hello);
+  const isGrouped = [hello.headers, result].every((headers) => headers.getBool(BaseHeader.IsGrouped) === true);
   const secret = result.get(BaseHeader.GroupSecret);
   if (isGrouped && (secret === undefined || secret.length === 0)) {
     socket.destroy();
@@ -89,9 +87,7 @@ export async function dialChannel(options: ChannelDialOptions): Promise<Channel>
   });
   const type = isGrouped ? (hello.headers.getString(BaseHeader.Type) ?? "") : "";
   const underlay = channel.addUnderlay(socket, reader, type);
-  if (isGrouped && secret !== undefined) {
-    memberships.set(channel, { options, channel, secret });
-  }
+  if (isGrouped && secret !== undefined) memberships.set(channel, { options, channel, secret });
   setImmediate(() => underlay.start());
   return channel;
 }
@@ -104,8 +100,8 @@ export interface DialUnderlayOptions {
 }
 
 /**
- * Adds a connection to a grouped channel that `dialChannel` made, to the same address with the same identity. Whoever
- * answers there must be named by its certificate as the first connection's listener is: it gets the group's secret.
+ * Adds a connection to a grouped channel that `dialChannel` made, to the same address with the same identity. The listener's
+ * certificate must have the same name as the first connection's: the listener gets the group's secret.
  * @throws HandshakeError `NOT_GROUPED` or `WRONG_PEER`, and as `dialChannel`
  */
 export async function dialUnderlay(channel: Channel, options: DialUnderlayOptions): Promise<void> {
@@ -120,13 +116,9 @@ export async function dialUnderlay(channel: Channel, options: DialUnderlayOption
     .setBool(BaseHeader.IsGrouped, true)
     .set(BaseHeader.GroupSecret, membership.secret);
   headers.delete(BaseHeader.IsFirstGroupConnection);
-  const { signal: _first, ...dialled } = membership.options;
+  const { timeoutMs = membership.options.timeoutMs, signal } = options;
   const { socket, reader } = await exchange(
-    {
-      ...dialled,
-      ...(options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }),
-      ...(options.signal === undefined ? {} : { signal: options.signal }),
-    },
+    { ...membership.options, timeoutMs, signal },
     { idToken: channel.hello.idToken, headers },
     channel.peer.certificates[0],
   );
@@ -137,18 +129,14 @@ export async function dialUnderlay(channel: Channel, options: DialUnderlayOption
   membership.channel.addUnderlay(socket, reader, options.type).start();
 }
 
-function wantsGroup(hello: Hello): boolean {
-  return hello.headers.getBool(BaseHeader.IsGrouped) === true;
-}
-
-interface Exchanged {
+interface HelloExchange {
   readonly socket: TLSSocket;
   readonly reader: SocketReader;
   readonly result: Headers;
 }
 
 /** @param expected a certificate of the listener that has to answer; the name counts, since certificates are renewed */
-async function exchange(options: ChannelDialOptions, hello: Hello, expected?: X509Certificate): Promise<Exchanged> {
+async function exchange(options: ChannelDialOptions, hello: Hello, expected?: X509Certificate): Promise<HelloExchange> {
   const timeoutMs = options.timeoutMs ?? DIAL_TIMEOUT_MS;
   const deadline = new AbortController();
   const timer = setTimeout(
@@ -168,9 +156,7 @@ async function exchange(options: ChannelDialOptions, hello: Hello, expected?: X5
     return { socket, reader, result: resultOf(await readFirstFrame(reader, HELLO_REPLY_LIMITS, signal)) };
   } catch (error) {
     socket?.destroy();
-    if (signal.aborted || error instanceof WireError) {
-      throw error;
-    }
+    if (signal.aborted || error instanceof WireError) throw error;
     throw dialFailed(options.address, error);
   } finally {
     clearTimeout(timer);
@@ -184,7 +170,7 @@ function assertNamedAs(expected: X509Certificate, socket: TLSSocket, address: st
   if (name === wanted) return;
   throw new HandshakeError(
     "WRONG_PEER",
-    `expected ${wanted ?? "a certificate without a name"} at ${address}, where the group began; ${name ?? "nobody"} answered`,
+    `expected ${wanted ?? "a certificate without a name"} at ${address}, where the group began; got ${name ?? "no certificate"}`,
   );
 }
 
@@ -200,7 +186,6 @@ async function openSocket(options: ChannelDialOptions, reader: SocketReader, sig
     );
   }
   const { proxy, localAddress } = options;
-  const local = localAddress === undefined ? {} : { localAddress };
   const security: ConnectionOptions = {
     // Also of a connection that is there already: whose certificate is asked for.
     host,
@@ -209,55 +194,31 @@ async function openSocket(options: ChannelDialOptions, reader: SocketReader, sig
     ...(options.isToController ? { checkServerIdentity: controllerCheck(options.identity.anchors) } : {}),
     ...(options.alpn === undefined ? {} : { ALPNProtocols: [options.alpn] }),
   };
-  let socket: TLSSocket;
-  if (proxy === undefined) {
-    const direct: ConnectionOptions & Pick<SocketReader, "onread"> = {
-      ...security,
-      ...local,
-      port,
-      onread: reader.onread,
-    };
-    socket = connect(direct);
-    reader.useDialled(socket);
-  } else {
-    const tunnel = await connectThroughProxy(proxy, { host, port }, { signal, ...local });
-    tunnel.setNoDelay(true);
-    tunnel.setKeepAlive(true, KEEP_ALIVE_MS);
-    return connect({ ...security, socket: tunnel });
+  if (proxy !== undefined) {
+    const tunnel = await connectThroughProxy(proxy, { host, port }, { signal, localAddress });
+    return connect({ ...security, socket: withKeepAlive(tunnel) });
   }
+  const direct = { ...security, localAddress, port, onread: reader.onread };
+  const socket = connect(direct);
+  reader.useDialled(socket);
+  return withKeepAlive(socket);
+}
+
+function withKeepAlive<S extends Socket>(socket: S): S {
   socket.setNoDelay(true);
   socket.setKeepAlive(true, KEEP_ALIVE_MS);
   return socket;
 }
 
-function connected(socket: TLSSocket, address: string, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const finish = (): void => {
-      signal.removeEventListener("abort", onAbort);
-      socket.off("error", onError);
-      socket.off("close", onClose);
-    };
-    const onAbort = (): void => {
-      finish();
-      reject(signal.reason);
-    };
-    const onError = (error: Error): void => {
-      finish();
-      reject(dialFailed(address, error));
-    };
-    const onClose = (): void => onError(new Error("the connection was closed during the handshake"));
-    if (signal.aborted) {
-      reject(signal.reason);
-      return;
-    }
-    signal.addEventListener("abort", onAbort, { once: true });
-    socket.once("error", onError);
-    socket.once("close", onClose);
-    socket.once("secureConnect", () => {
-      finish();
-      resolve();
-    });
+async function connected(socket: TLSSocket, address: string, signal: AbortSignal): Promise<void> {
+  const closed = once(socket, "close").then(() => {
+    throw new Error("the connection was closed during the handshake");
   });
+  const secured = Promise.race([once(socket, "secureConnect"), closed]);
+  await abortable(
+    secured.catch((error: unknown) => Promise.reject(dialFailed(address, error))),
+    signal,
+  );
 }
 
 function dialFailed(address: string, error: unknown): HandshakeError {

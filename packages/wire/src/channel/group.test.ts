@@ -120,7 +120,7 @@ describe("a group", () => {
     await expect(dialUnderlay(channel, { type: DEFAULT })).rejects.toThrow();
   });
 
-  test("asks for an answer anew when a connection ends: the heartbeat may have been lost with it", async () => {
+  test("asks for an answer again when a connection ends: the heartbeat may have been lost with it", async () => {
     const channel = await dialGroup();
     const far = await listener.channel();
     await dialUnderlay(channel, { type: DEFAULT });
@@ -132,7 +132,7 @@ describe("a group", () => {
         checkIntervalMs: 5,
         onLatency: () => {
           answers++;
-          // One for each of the two; the third is asked for anew.
+          // One for each of the two; the third is asked for again.
           if (answers === 2) channel.underlays[0]?.close();
           if (answers === 3) resolve();
         },
@@ -239,7 +239,7 @@ describe("a connection that wants to join", () => {
     ["with a secret of another length", (id, secret) => joining(id, secret.subarray(0, 15)), true],
     ["without a secret", (id) => joining(id, Buffer.alloc(0)), true],
     ["with another certificate", joining, false],
-    ["to a group nobody made", (_id, secret) => joining("nobody", secret), true],
+    ["to a group that does not exist", (_id, secret) => joining("unknown", secret), true],
   ])("%s is closed, and the group goes on", async (_what, headers, sameCertificate) => {
     const channel = await dialGroup();
     const far = await listener.channel();

@@ -9,7 +9,7 @@ const SECRET_LENGTH = 16;
 const MAX_UNDERLAYS = 256;
 
 /** A grouped channel that more connections may join. */
-export interface Group {
+export interface ChannelGroup {
   readonly channel: MessageChannel;
   readonly secret: Buffer;
   /** Leaf certificate of the first connection; the others must show the same. */
@@ -25,7 +25,7 @@ export type GroupDecision =
       readonly secret: Buffer;
       readonly type: string;
     }
-  | { readonly kind: "join"; readonly group: Group; readonly type: string };
+  | { readonly kind: "join"; readonly group: ChannelGroup; readonly type: string };
 
 /**
  * Decides what becomes of a connection (docs/protocol/channel.md, "Groups").
@@ -34,12 +34,10 @@ export type GroupDecision =
 export function decideGroup(
   hello: Hello,
   fingerprint: string | undefined,
-  groups: ReadonlyMap<string, Group>,
+  groups: ReadonlyMap<string, ChannelGroup>,
 ): GroupDecision {
   const { headers } = hello;
-  if (headers.getBool(BaseHeader.IsGrouped) !== true) {
-    return { kind: "single" };
-  }
+  if (headers.getBool(BaseHeader.IsGrouped) !== true) return { kind: "single" };
   const named = headers.getString(BaseHeader.ConnectionId);
   const connectionId = named === "" ? undefined : named;
   const type = headers.getString(BaseHeader.Type) ?? "";
@@ -59,9 +57,7 @@ export function decideGroup(
   }
   if (headers.getBool(BaseHeader.IsFirstGroupConnection) !== true) {
     // Dialers from before group secrets say neither "first" nor name a group; without a secret they get one connection.
-    if (connectionId === undefined) {
-      return { kind: "single" };
-    }
+    if (connectionId === undefined) return { kind: "single" };
     throw new HandshakeError(
       "GROUP_UNKNOWN",
       "a connection wants to join a group that does not exist (any more) and does not claim to be its first",

@@ -120,7 +120,7 @@ describe("heartbeats", () => {
     peer.destroy();
   });
 
-  test("that nobody answers end the channel", async () => {
+  test("that stay unanswered end the channel", async () => {
     const peer = await rawPeer();
     const channel = await listener.channel();
     channel.enableHeartbeats({ sendIntervalMs: 10, checkIntervalMs: 5, closeUnresponsiveMs: 20 });

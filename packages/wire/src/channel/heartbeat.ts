@@ -150,13 +150,9 @@ export class Heartbeats {
 
   #answered(value: bigint): void {
     const latency = unixNanoseconds() - value;
-    if (latency < 0n) {
-      return;
-    }
+    if (latency < 0n) return;
     // Until the first answer it was the peer that was slow, not one connection.
-    if (this.#answeredAt === 0) {
-      for (const watch of this.#watches.values()) watch.unansweredSince = performance.now();
-    }
+    if (this.#answeredAt === 0) for (const watch of this.#watches.values()) watch.unansweredSince = performance.now();
     this.#answeredAt = performance.now();
     this.#deadline = this.#answeredAt + this.#patience;
     const slot = Number(value & SLOT_MASK);
@@ -169,7 +165,7 @@ export class Heartbeats {
     try {
       this.#host.send({ contentType: BaseType.Heartbeat, headers }, underlay);
     } catch (error) {
-      // This may be the message too many for a peer that does not read. Nobody would catch it: a timer sends.
+      // This may be one message too many for a peer that does not read. No caller would catch it: a timer sends.
       if (!(error instanceof ChannelClosedError)) throw error;
     }
   }

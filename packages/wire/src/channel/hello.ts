@@ -1,7 +1,9 @@
 import { BaseHeader, BaseType, ReflectedHeaders } from "../catalogue/base.ts";
-import { ProtocolError } from "../errors.ts";
+import { ChannelClosedError, ProtocolError } from "../errors.ts";
+import { type FrameLimits, FrameParser } from "../frame/frame.ts";
 import { Headers } from "../frame/headers.ts";
-import { encodeMessage, type Message } from "../frame/message.ts";
+import { encodeMessage, type Message, messageOf } from "../frame/message.ts";
+import type { SocketReader } from "../socket/socket-reader.ts";
 
 /** The first message of a connection: who the dialer says it is. Only the acceptor knows what the headers mean. */
 export interface Hello {
@@ -37,9 +39,9 @@ export interface ResultParts {
   readonly connectionId: string;
   /** Header 8: the id of the controller or router that listens. */
   readonly id: string;
-  readonly group?: { readonly type: string; readonly secret: Buffer };
+  readonly group?: { readonly type: string; readonly secret: Buffer } | undefined;
   /** Further headers of the kind of channel; they may not replace those of the exchange itself. */
-  readonly extra?: Headers;
+  readonly extra?: Headers | undefined;
 }
 
 /** The headers of the result that accepts `hello`, whose frame carried `sequence`. */
@@ -57,9 +59,7 @@ export function resultHeadersFor(hello: Hello, sequence: number, parts: ResultPa
       .set(BaseHeader.GroupSecret, parts.group.secret);
   }
   for (const [key, value] of hello.headers.entries()) {
-    if (key >= ReflectedHeaders.first && key <= ReflectedHeaders.last) {
-      headers.set(key, value);
-    }
+    if (key >= ReflectedHeaders.first && key <= ReflectedHeaders.last) headers.set(key, value);
   }
   return headers;
 }
@@ -89,4 +89,48 @@ export function resultOf(message: Message): Headers {
     );
   }
   return headers;
+}
+
+/**
+ * Reads the one frame that a hello exchange consists of in each direction. What follows it is held by the reader.
+ * @throws ProtocolError, the signal's reason, or ChannelClosedError `CLOSED_BY_PEER`; the socket is left as it is
+ */
+export function readFirstFrame(reader: SocketReader, limits: FrameLimits, signal: AbortSignal): Promise<Message> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    let message: Message | undefined;
+    const parser = new FrameParser(limits, (frame) => {
+      message = messageOf(frame);
+      parser.stop();
+    });
+    const finish = (): void => {
+      signal.removeEventListener("abort", onAbort);
+      reader.onClosed(() => {});
+    };
+    const fail = (error: unknown): void => {
+      finish();
+      reader.hold();
+      reject(error);
+    };
+    const onAbort = (): void => fail(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    reader.deliver((buffer, length) => {
+      try {
+        const at = parser.push(buffer, 0, length);
+        if (message !== undefined) {
+          finish();
+          reader.hold(Buffer.from(buffer.subarray(at, length)));
+          resolve(message);
+        }
+      } catch (error) {
+        fail(error);
+      }
+    });
+    reader.onClosed((error) =>
+      fail(error ?? new ChannelClosedError("the peer closed the connection during the hello", "CLOSED_BY_PEER")),
+    );
+  });
 }

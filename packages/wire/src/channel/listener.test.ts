@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { connect as connectTcp } from "node:net";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { lineBounds } from "../bounded-log.ts";
 import { BaseHeader } from "../catalogue/base.ts";
 import { UNKNOWN_VERSION_RESPONSE, writeFramePrefix } from "../frame/frame.ts";
 import { Headers } from "../frame/headers.ts";
 import { encodeMessage } from "../frame/message.ts";
 import type { Identity } from "../identity/identity.ts";
+import { lineBounds } from "../log.ts";
 import { TlsPort } from "../socket/tls-port.ts";
 import { TestAuthority } from "../testing/authority.ts";
 import { RawChannelPeer } from "../testing/raw-channel-peer.ts";
@@ -142,7 +142,7 @@ describe("a hello", () => {
   });
 
   test.each([
-    ["fails", 5_000, () => Promise.reject(new Error("nobody knows this router")), "nobody knows this router"],
+    ["fails", 5_000, () => Promise.reject(new Error("this router is unknown")), "this router is unknown"],
     ["takes too long", 500, () => new Promise<void>(() => {}), "no complete hello within 500 ms"],
   ])("whose authorization %s gets no answer", async (_what, helloTimeoutMs, authorize, reason) => {
     await listen({ helloTimeoutMs, authorize });
@@ -181,7 +181,7 @@ test("a client without certificate is refused", async () => {
   expect(refusals()).toEqual(["NO_CLIENT_CERTIFICATE"]);
 });
 
-test("connections that send no hello give way, the oldest of the fullest share first, and keep nobody out", async () => {
+test("connections that send no hello give way, the oldest of the fullest share first, and keep no client out", async () => {
   await listen({ maxHellos: 4 });
   const other = await dial("127.0.0.2");
   const silent = [await dial(), await dial()];
@@ -257,9 +257,9 @@ test("a stopped listener ends hellos in progress and leaves its channels alone",
 test("connections that fail over and over leave a few lines in the log, whatever they failed at", async () => {
   await listen();
   for (let i = 0; i < 12; i++) {
-    const stranger = connectTcp(port.port, "127.0.0.1").on("error", () => {});
-    stranger.end("GET / HTTP/1.1\r\n\r\n").resume();
-    await once(stranger, "close");
+    const other = connectTcp(port.port, "127.0.0.1").on("error", () => {});
+    other.end("GET / HTTP/1.1\r\n\r\n").resume();
+    await once(other, "close");
     await (await dial()).write(Buffer.from("0306090d", "hex")).closed;
   }
   const handshakes = log.entries.filter(({ level, msg }) => level !== "debug" && msg === "TLS handshake failed");

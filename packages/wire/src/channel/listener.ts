@@ -1,19 +1,17 @@
 import { randomBytes } from "node:crypto";
+import type { Socket } from "node:net";
 import { abortable, errorText } from "@sallyport/async";
-import { boundedLog } from "../bounded-log.ts";
 import { HandshakeError, ProtocolError } from "../errors.ts";
-import { readFirstFrame } from "../frame/first-frame.ts";
 import { HELLO_LIMITS, UNKNOWN_VERSION_RESPONSE } from "../frame/frame.ts";
 import type { Headers } from "../frame/headers.ts";
-import type { Logger } from "../log.ts";
+import { boundedLog, type Logger } from "../log.ts";
 import { type SharedPlace, SharedPlaces } from "../shared-places.ts";
 import { SocketReader } from "../socket/socket-reader.ts";
 import type { SecureSocket } from "../socket/stream-socket.ts";
 import type { ChannelPort } from "../socket/tls-port.ts";
-import type { Channel, ChannelLimits } from "./channel.ts";
-import { limitsOf } from "./channel-parts.ts";
-import { decideGroup, type Group } from "./group.ts";
-import { encodeResult, type Hello, helloOf, resultHeadersFor } from "./hello.ts";
+import { type Channel, type ChannelLimits, limitsOf } from "./channel.ts";
+import { type ChannelGroup, decideGroup } from "./group.ts";
+import { encodeResult, type Hello, helloOf, type ResultParts, readFirstFrame, resultHeadersFor } from "./hello.ts";
 import { MessageChannel } from "./message-channel.ts";
 import { type Peer, peerOf, remoteAddress } from "./peer.ts";
 
@@ -34,7 +32,6 @@ export interface AcceptOptions extends ChannelLimits {
   readonly id: string;
   /** Runs before the result, within the hello's time limit. What it throws closes the connection without a result. */
   authorize?(hello: Hello, peer: Peer): Promise<void>;
-  /** Further headers for the result. */
   resultHeaders?(hello: Hello, peer: Peer): Headers;
   /** Gets every new channel; set handlers before returning, reading starts then. A thrown error closes the channel. */
   onChannel(channel: Channel): void;
@@ -74,7 +71,7 @@ export function acceptChannels(port: ChannelPort, options: AcceptOptions): () =>
 class Acceptor {
   readonly #options: AcceptOptions;
   readonly #log: Logger;
-  readonly #groups = new Map<string, Group>();
+  readonly #groups = new Map<string, ChannelGroup>();
   /** Hellos in progress. */
   readonly #exchanges = new Set<AbortController>();
   readonly #maxHellos: number;
@@ -89,9 +86,7 @@ class Acceptor {
   }
 
   stop(): void {
-    for (const exchange of this.#exchanges) {
-      exchange.abort(new HandshakeError("STOPPED", "the listener was stopped"));
-    }
+    for (const exchange of this.#exchanges) exchange.abort(new HandshakeError("STOPPED", "the listener was stopped"));
   }
 
   accept(socket: SecureSocket): void {
@@ -133,7 +128,7 @@ class Acceptor {
     }
   }
 
-  /** @throws HandshakeError `TOO_MANY_HELLOS` when nobody can give way; who does fails with the same code */
+  /** @throws HandshakeError `TOO_MANY_HELLOS` when no connection can give way; one that does fails with the same code */
   #takePlace(socket: SecureSocket, exchange: AbortController): SharedPlace {
     const tooMany = `${this.#maxHellos} connections, or ${Math.ceil(this.#maxHellos / 2)} of one address, are in their hello`;
     const place = this.#places.take(socket.remoteAddress ?? "", () =>
@@ -152,21 +147,14 @@ class Acceptor {
     signal: AbortSignal,
   ): Promise<void> {
     const asked = this.#decide(hello, peer);
-    if (asked.kind !== "join") {
-      await abortable(Promise.resolve(this.#options.authorize?.(hello, peer)), signal);
-    }
-    if (socket.destroyed) {
-      throw new HandshakeError("CLOSED_BY_PEER", "the peer went away before it was answered");
-    }
+    if (asked.kind !== "join") await abortable(Promise.resolve(this.#options.authorize?.(hello, peer)), signal);
+    if (socket.destroyed) throw new HandshakeError("CLOSED_BY_PEER", "the peer went away before it was answered");
     // Decided again: while this hello was authorized, another may have made or ended the group it names.
     const decision = this.#decide(hello, peer);
     if (decision.kind === "join") {
       const { channel, secret } = decision.group;
       const group = { type: decision.type, secret };
-      this.#answer(
-        socket,
-        resultHeadersFor(hello, sequence, this.#resultParts(channel.connectionId, hello, peer, group)),
-      );
+      socket.write(encodeResult(this.#result(hello, sequence, peer, channel.connectionId, group)));
       channel.addUnderlay(socket, reader, decision.type).start();
       this.#log.info({ channel: channel.label, underlay: decision.type }, "underlay joined");
       return;
@@ -175,7 +163,7 @@ class Acceptor {
     const connectionId = (isGrouped ? decision.connectionId : undefined) ?? newConnectionId();
     const type = isGrouped ? decision.type : "";
     const group = isGrouped ? { type, secret: decision.secret } : undefined;
-    const result = resultHeadersFor(hello, sequence, this.#resultParts(connectionId, hello, peer, group));
+    const result = this.#result(hello, sequence, peer, connectionId, group);
     const channel = new MessageChannel({
       label: `${this.#options.name}[${hello.idToken.slice(0, MAX_LABEL_ID)} ${peer.address}]`,
       peer,
@@ -192,7 +180,7 @@ class Acceptor {
       this.#groups.set(connectionId, { channel, secret: decision.secret, fingerprint: peer.fingerprint });
       channel.onClose(() => this.#groups.delete(connectionId));
     }
-    this.#answer(socket, result);
+    socket.write(encodeResult(result));
     try {
       this.#options.onChannel(channel);
     } catch (error) {
@@ -209,18 +197,9 @@ class Acceptor {
       : ({ kind: "single" } as const);
   }
 
-  #resultParts(connectionId: string, hello: Hello, peer: Peer, group: { type: string; secret: Buffer } | undefined) {
+  #result(hello: Hello, sequence: number, peer: Peer, connectionId: string, group: ResultParts["group"]): Headers {
     const extra = this.#options.resultHeaders?.(hello, peer);
-    return {
-      connectionId,
-      id: this.#options.id,
-      ...(group === undefined ? {} : { group }),
-      ...(extra === undefined ? {} : { extra }),
-    };
-  }
-
-  #answer(socket: SecureSocket, result: Headers): void {
-    socket.write(encodeResult(result));
+    return resultHeadersFor(hello, sequence, { connectionId, id: this.#options.id, group, extra });
   }
 
   #logRefusal(address: string, error: unknown): void {
@@ -233,4 +212,60 @@ class Acceptor {
 /** Opaque, unique in this process and beyond. */
 function newConnectionId(): string {
   return randomBytes(CONNECTION_ID_BYTES).toString("base64url").replaceAll(/[-_]/g, "0");
+}
+
+export interface AcceptOnOptions {
+  /** For logs and the label. */
+  readonly name: string;
+  /** Header 8 of the result. */
+  readonly id: string;
+  /** Bytes of the connection that were read already. */
+  readonly early: Buffer;
+  readonly helloTimeoutMs: number;
+  /** Gets the channel; set handlers before returning, reading starts then. */
+  onChannel(channel: Channel): void;
+  readonly log: Logger;
+}
+
+/** Requests of local tools are small. */
+const MAX_BODY = 1024 * 1024;
+
+/**
+ * Accepts a channel on a connection that exists and is trusted by other means than a certificate: a local tool on a
+ * Unix socket (docs/protocol/channel.md, "Accepting"). No other listener may take the socket's data from now on.
+ *
+ * @throws ProtocolError, HandshakeError or ChannelClosedError when there is no hello; the socket is left to the caller
+ */
+export async function acceptOn(socket: Socket, o: AcceptOnOptions): Promise<void> {
+  const reader = new SocketReader();
+  reader.useExisting(socket, "data");
+  reader.hold(Buffer.from(o.early));
+  socket.setTimeout(0);
+  const late = new AbortController();
+  const timer = setTimeout(() => {
+    late.abort(new HandshakeError("HELLO_TIMEOUT", `no complete hello within ${o.helloTimeoutMs} ms`));
+  }, o.helloTimeoutMs);
+  try {
+    const message = await readFirstFrame(reader, HELLO_LIMITS, late.signal);
+    const hello = helloOf(message);
+    const connectionId = randomBytes(CONNECTION_ID_BYTES).toString("hex");
+    const result = resultHeadersFor(hello, message.sequence, { connectionId, id: o.id });
+    const channel = new MessageChannel({
+      label: `${o.name}[${hello.idToken.slice(0, MAX_LABEL_ID)}]`,
+      peer: { address: "local", certificates: [] },
+      remoteId: hello.idToken,
+      hello,
+      result,
+      connectionId,
+      isGrouped: false,
+      ...limitsOf({ maxBody: MAX_BODY }),
+      log: o.log,
+    });
+    const underlay = channel.addUnderlay(socket, reader, "");
+    socket.write(encodeResult(result));
+    o.onChannel(channel);
+    underlay.start();
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -82,7 +82,7 @@ describe("a request", () => {
     await expect(channel.request({ contentType: ECHO }, { timeoutMs: 20 })).rejects.toThrow(RequestTimeoutError);
     (await late.promise)();
     expect((await channel.request({ contentType: BaseType.Ping })).headers.getBool(2)).toBe(true);
-    expect(log.entries.some((entry) => entry.msg.includes("nobody waits for"))).toBe(true);
+    expect(log.entries.some((entry) => entry.msg.includes("no request waits for"))).toBe(true);
     channel.close();
   });
 
@@ -107,7 +107,7 @@ describe("a request", () => {
     channel.close();
   });
 
-  test("ends with the channel, whoever closes it", async () => {
+  test("ends with the channel, at whichever end it closes", async () => {
     bind = () => {};
     const channel = await dial();
     const waiting = channel.request({ contentType: ECHO });
@@ -193,7 +193,7 @@ describe("a message", () => {
     peer.destroy();
   });
 
-  test("that answers nothing anybody waits for goes to its handler", async () => {
+  test("that answers no waiting request goes to its handler", async () => {
     const got = Promise.withResolvers<number | undefined>();
     bind = (channel) => channel.handle(ECHO, (message) => got.resolve(message.replyFor));
     const peer = await rawPeer();
@@ -371,7 +371,7 @@ describe("closing", () => {
     expect(channel.underlays).toEqual([]);
   });
 
-  test("tells everybody once, also who asks later, and one that throws does not keep it from the others", async () => {
+  test("calls each callback once, also one added later, and one that throws does not stop the others", async () => {
     const channel = await dial();
     const reasons: unknown[] = [];
     channel.onClose(() => {

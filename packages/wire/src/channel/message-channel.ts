@@ -1,23 +1,22 @@
-import { boundedLog } from "../bounded-log.ts";
 import { BaseHeader, BaseType, ReflectedHeaders } from "../catalogue/base.ts";
 import { ChannelClosedError, ProtocolError, WireError } from "../errors.ts";
 import { DEFAULT_LIMITS, type FrameLimits, type FrameView } from "../frame/frame.ts";
 import { Headers, scanHeaderBlock } from "../frame/headers.ts";
 import { frameLengthOf, type Message, messageOf, type Outgoing, writeMessage } from "../frame/message.ts";
-import type { Logger } from "../log.ts";
+import { boundedLog, type Logger } from "../log.ts";
 import type { OutputLimits } from "../socket/slab-output.ts";
 import type { SocketReader } from "../socket/socket-reader.ts";
 import { SocketUnderlay, type UnderlayOwner } from "../socket/socket-underlay.ts";
 import type { StreamSocket } from "../socket/stream-socket.ts";
 import type {
   Channel,
+  ChannelParts,
   HeartbeatOptions,
   MessageHandler,
   ObservedMessage,
   RequestOptions,
   Underlay,
 } from "./channel.ts";
-import type { ChannelParts } from "./channel-parts.ts";
 import { Heartbeats } from "./heartbeat.ts";
 import type { Hello } from "./hello.ts";
 import type { Peer } from "./peer.ts";
@@ -126,9 +125,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   reply(to: Message, out: Outgoing): void {
     const headers = out.headers?.clone() ?? new Headers();
     for (const [key, value] of to.headers.entries()) {
-      if (key >= ReflectedHeaders.first && key <= ReflectedHeaders.last) {
-        headers.set(key, value);
-      }
+      if (key >= ReflectedHeaders.first && key <= ReflectedHeaders.last) headers.set(key, value);
     }
     headers.setI32(BaseHeader.ReplyFor, to.sequence);
     this.send({ ...out, headers });
@@ -153,9 +150,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   underlayFor(key: number, type = this.#defaultType): Underlay {
     const candidates = this.#underlays.filter((underlay) => underlay.type === type);
     const chosen = candidates[Math.abs(key) % candidates.length] ?? this.#underlays[0];
-    if (chosen === undefined) {
-      throw this.#closedError();
-    }
+    if (chosen === undefined) throw this.#closedError();
     return chosen;
   }
 
@@ -185,9 +180,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   }
 
   close(reason?: Error): void {
-    if (this.#isClosed) {
-      return;
-    }
+    if (this.#isClosed) return;
     this.#isClosed = true;
     this.#reason = reason;
     this.#heartbeats?.stop();
@@ -196,16 +189,12 @@ export class MessageChannel implements Channel, UnderlayOwner {
     }
     this.#requests.failAll(this.#closedError());
     this.#resolveClosed(reason);
-    for (const cb of this.#closeCallbacks.splice(0)) {
-      this.#runCloseCallback(cb);
-    }
+    for (const cb of this.#closeCallbacks.splice(0)) this.#runCloseCallback(cb);
   }
 
   enableHeartbeats(options: HeartbeatOptions): void {
     this.#heartbeats?.stop();
-    if (!this.#isClosed) {
-      this.#heartbeats = new Heartbeats(options, this);
-    }
+    if (!this.#isClosed) this.#heartbeats = new Heartbeats(options, this);
   }
 
   get latencyMs(): number | undefined {
@@ -215,31 +204,21 @@ export class MessageChannel implements Channel, UnderlayOwner {
   /** One counter for all connections, from 1; -1 is skipped because it means "no sequence" in replies. */
   nextSequence(): number {
     this.#sequence = (this.#sequence + 1) | 0;
-    if (this.#sequence === NO_REPLY) {
-      this.#sequence = 0;
-    }
+    if (this.#sequence === NO_REPLY) this.#sequence = 0;
     return this.#sequence;
   }
 
   frameArrived(frame: FrameView, underlay: SocketUnderlay): void {
     frame.carriesHeartbeat = scanHeaderBlock(frame.buffer, frame.headersStart, frame.headersEnd);
-    if (frame.carriesHeartbeat) {
-      this.#heartbeats?.received(frame, underlay);
-    }
-    if (this.onFrame !== undefined && this.#consumed(this.onFrame, frame, underlay)) {
-      return;
-    }
+    if (frame.carriesHeartbeat) this.#heartbeats?.received(frame, underlay);
+    if (this.onFrame !== undefined && this.#consumed(this.onFrame, frame, underlay)) return;
     this.#dispatch(messageOf(frame));
   }
 
   underlayClosed(underlay: SocketUnderlay, reason: Error | undefined): void {
     const at = this.#underlays.indexOf(underlay);
-    if (at >= 0) {
-      this.#underlays.splice(at, 1);
-    }
-    if (this.#isClosed) {
-      return;
-    }
+    if (at >= 0) this.#underlays.splice(at, 1);
+    if (this.#isClosed) return;
     const heir = this.#defaults().find((candidate) => !candidate.isClosed);
     if (heir === undefined) {
       this.#logEnd(reason);
@@ -257,7 +236,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
       const offset = heir.output.reserve(unsent.length);
       unsent.copy(heir.output.slab, offset);
     } catch (error) {
-      // Too much for the heir as well, which was closed by that; nobody above could act on it.
+      // Too much for the heir as well, which closed for that; no caller could act on it.
       if (!(error instanceof ChannelClosedError)) throw error;
     }
   }
@@ -278,9 +257,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   #write(out: Outgoing, sequence: number, via?: Underlay): void {
     this.#assertAcceptable(out);
     const underlay = via ?? this.#defaults()[0];
-    if (this.#isClosed || underlay === undefined) {
-      throw this.#closedError();
-    }
+    if (this.#isClosed || underlay === undefined) throw this.#closedError();
     const { output } = underlay;
     const offset = output.reserve(frameLengthOf(out));
     writeMessage(output.slab, offset, out, sequence);
@@ -313,9 +290,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
     try {
       return onFrame(frame, underlay);
     } catch (error) {
-      if (error instanceof ProtocolError) {
-        throw error;
-      }
+      if (error instanceof ProtocolError) throw error;
       this.#handlerFailed(frame.contentType, error);
       return true;
     }
@@ -326,14 +301,12 @@ export class MessageChannel implements Channel, UnderlayOwner {
       const { contentType, sequence, replyFor = NO_REPLY, headers, body } = message;
       this.observer({ isReceived: true, contentType, sequence, replyFor, length: body.length, headers, body });
     }
-    if (this.#requests.settle(message)) {
-      return;
-    }
+    if (this.#requests.settle(message)) return;
     const handler = this.#handlers.get(message.contentType) ?? this.#otherHandler;
     if (handler !== undefined) {
       this.#run(handler, message);
     } else if (message.contentType === BaseType.Result) {
-      this.#log.debug({ channel: this.label, replyFor: message.replyFor }, "a reply nobody waits for was dropped");
+      this.#log.debug({ channel: this.label, replyFor: message.replyFor }, "dropped a reply that no request waits for");
     } else {
       this.#unknown(message);
     }
@@ -361,9 +334,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   }
 
   #unknown(message: Message): void {
-    if (this.#loggedTypes.has(message.contentType) || this.#loggedTypes.size >= MAX_LOGGED_TYPES) {
-      return;
-    }
+    if (this.#loggedTypes.has(message.contentType) || this.#loggedTypes.size >= MAX_LOGGED_TYPES) return;
     this.#loggedTypes.add(message.contentType);
     this.#log.info(
       { channel: this.label, contentType: message.contentType },

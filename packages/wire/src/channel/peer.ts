@@ -1,7 +1,6 @@
 import { X509Certificate } from "node:crypto";
-import { formatHostPort } from "../address.ts";
+import { formatHostPort, plainAddress } from "../address.ts";
 import { fingerprint } from "../identity/certificates.ts";
-import { plainAddress } from "../ip-address.ts";
 import type { PresentedCertificate, SecureSocket, SocketAddresses } from "../socket/stream-socket.ts";
 
 /** Who is at the other end of a TLS connection, as far as the handshake proved it: only the leaf's key is proven. */
@@ -40,15 +39,13 @@ export function localAddress(socket: SocketAddresses): string {
 }
 
 function hostAndPort(ip: string | undefined, port: number | undefined): string {
-  if (ip === undefined || port === undefined) {
-    return "unknown";
-  }
+  if (ip === undefined || port === undefined) return "unknown";
   return formatHostPort({ host: plainAddress(ip), port });
 }
 
 /**
- * Everything that was sent, in the order of sending: the leaf is first, the others may be in any order, and are for whoever builds a chain.
- * (What `getPeerCertificate` tells loses certificates that are not in order.)
+ * Every certificate that the peer sent, in that order: the leaf is first, the others may be in any order.
+ * (`getPeerCertificate` loses those that are not in order.)
  */
 function presentedChain(socket: SecureSocket): X509Certificate[] {
   const chain: X509Certificate[] = [];

@@ -68,7 +68,7 @@ describe("a reconnecting dialer", () => {
     expect((await two.request({ contentType: 1 })).replyFor).toBe(1);
   });
 
-  test("keeps trying until somebody listens", async () => {
+  test("keeps trying until there is a listener", async () => {
     listener = await TestListener.start({}, undefined, await freePort());
     const { identity } = listener;
     const { port } = listener.port;
@@ -100,7 +100,7 @@ describe("a reconnecting dialer", () => {
     await again.close();
   });
 
-  test("waits longer after each failure, up to the bound, and begins anew with a connection that held", async () => {
+  test("waits longer after each failure, up to the bound, and starts again with a connection that held", async () => {
     listener = await TestListener.start();
     const channels = new Channels();
     const waits: number[] = [];

@@ -23,7 +23,7 @@ export interface ReconnectOptions extends ChannelDialOptions {
 }
 
 /**
- * Keeps a channel to one address for ever (docs/protocol/channel.md, "Reconnecting"): a new channel for every connection,
+ * Keeps a channel to one address until it is stopped (docs/protocol/channel.md, "Reconnecting"): a new channel for every connection,
  * the first attempt after a loss at once. A connection that is lost within `retryMs` counts as a failed attempt, so a
  * listener that accepts and closes is not hammered.
  */
@@ -43,9 +43,7 @@ export class ReconnectingDialer {
   }
 
   start(): void {
-    if (this.#stop !== undefined) {
-      return;
-    }
+    if (this.#stop !== undefined) return;
     const stop = new AbortController();
     this.#stop = stop;
     const { signal } = this.#options;
@@ -80,9 +78,7 @@ export class ReconnectingDialer {
           this.#notify(reason);
         }
       } catch (error) {
-        if (signal.aborted) {
-          return;
-        }
+        if (signal.aborted) return;
         const reason = errorText(error);
         log.info({ address: this.#options.address, reason, retryInMs: wait }, "cannot connect");
       }
@@ -121,9 +117,7 @@ export class ReconnectingDialer {
   /** Every hello but the first names the connection before it; listeners that know nothing of it ignore that. */
   #hello(lastConnectionId: string | undefined): ChannelDialOptions["hello"] {
     const { hello } = this.#options;
-    if (lastConnectionId === undefined || lastConnectionId === "") {
-      return hello;
-    }
+    if (lastConnectionId === undefined || lastConnectionId === "") return hello;
     const headers = (hello.headers?.clone() ?? new Headers()).setString(BaseHeader.ConnectionId, lastConnectionId);
     return { idToken: hello.idToken, headers };
   }

@@ -55,7 +55,7 @@ export class Requests {
     });
   }
 
-  /** Gives a reply to whoever waits for it; false when nobody does (any more). */
+  /** Gives a reply to the request that waits for it; false when none does (any more). */
   settle(message: Message): boolean {
     const waiter = message.replyFor === undefined ? undefined : this.#waiters.get(message.replyFor);
     waiter?.resolve(message);
@@ -63,8 +63,6 @@ export class Requests {
   }
 
   failAll(reason: Error): void {
-    for (const waiter of [...this.#waiters.values()]) {
-      waiter.reject(reason);
-    }
+    for (const waiter of [...this.#waiters.values()]) waiter.reject(reason);
   }
 }

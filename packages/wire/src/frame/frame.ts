@@ -116,9 +116,7 @@ export class FrameParser {
   push(chunk: Buffer, start = 0, end: number = chunk.length): number {
     this.#stopped = false;
     let at = start;
-    if (this.#have > 0) {
-      at = this.#complete(chunk, at, end);
-    }
+    if (this.#have > 0) at = this.#complete(chunk, at, end);
     while (at < end && !this.#stopped) {
       const available = end - at;
       if (available < FRAME_PREFIX_LENGTH) {
@@ -161,9 +159,7 @@ export class FrameParser {
       // Taken out while the frame is handled: a callback that feeds this parser again must not overwrite it.
       this.#partial = Buffer.alloc(0);
       this.#emit(buffer, 0, length);
-      if (buffer.length <= KEEP_PARTIAL && this.#partial.length === 0) {
-        this.#partial = buffer;
-      }
+      if (buffer.length <= KEEP_PARTIAL && this.#partial.length === 0) this.#partial = buffer;
     }
     return at;
   }

@@ -31,9 +31,7 @@ export class Headers {
       const key = buffer.readInt32LE(at);
       const length = buffer.readUInt32LE(at + 4);
       at += HEADER_ENTRY_PREFIX_LENGTH;
-      if (length > end - at) {
-        throw badHeaders(`header ${key} announces ${length} bytes where ${end - at} are left`);
-      }
+      if (length > end - at) throw badHeaders(`header ${key} announces ${length} bytes where ${end - at} are left`);
       headers.#values.set(key, buffer.subarray(at, at + length));
       at += length;
     }
@@ -47,9 +45,7 @@ export class Headers {
   /** Bytes that `encodeInto` writes. */
   get byteLength(): number {
     let total = 0;
-    for (const value of this.#values.values()) {
-      total += HEADER_ENTRY_PREFIX_LENGTH + value.length;
-    }
+    for (const value of this.#values.values()) total += HEADER_ENTRY_PREFIX_LENGTH + value.length;
     return total;
   }
 
@@ -68,9 +64,7 @@ export class Headers {
   /** Independent of this one: setting a header in the copy does not touch the original. Values are shared. */
   clone(): Headers {
     const copy = new Headers();
-    for (const [key, value] of this.#values) {
-      copy.#values.set(key, value);
-    }
+    for (const [key, value] of this.#values) copy.#values.set(key, value);
     return copy;
   }
 
@@ -191,9 +185,7 @@ export class Headers {
 
   setU32Map(key: number, values: ReadonlyMap<number, Uint8Array>): this {
     const parts: Buffer[] = [];
-    for (const [name, value] of values) {
-      parts.push(u32(name), u32(value.length), Buffer.from(value));
-    }
+    for (const [name, value] of values) parts.push(u32(name), u32(value.length), Buffer.from(value));
     return this.#setCollection(key, values.size, parts);
   }
 
@@ -223,20 +215,12 @@ export class Headers {
 
   #collection<T>(key: number, readEntry: (reader: EntryReader, into: T) => void, into: T): T | undefined {
     const value = this.#values.get(key);
-    if (value === undefined) {
-      return undefined;
-    }
-    if (value.length === 0) {
-      return into;
-    }
+    if (value === undefined) return undefined;
+    if (value.length === 0) return into;
     const reader = new EntryReader(key, value);
     const count = reader.u32();
-    if (count > MAX_ENTRIES) {
-      throw badValue(key, `${count} entries where at most ${MAX_ENTRIES} are allowed`);
-    }
-    for (let i = 0; i < count; i++) {
-      readEntry(reader, into);
-    }
+    if (count > MAX_ENTRIES) throw badValue(key, `${count} entries where at most ${MAX_ENTRIES} are allowed`);
+    for (let i = 0; i < count; i++) readEntry(reader, into);
     return into;
   }
 
@@ -260,12 +244,8 @@ export function scanHeaderBlock(buffer: Buffer, start: number, end: number): boo
     }
     const key = buffer.readInt32LE(at);
     const next = at + HEADER_ENTRY_PREFIX_LENGTH + buffer.readUInt32LE(at + 4);
-    if (next > end) {
-      throw badHeaders(`header ${key} runs ${next - end} bytes over the end of the block`);
-    }
-    if (key === BaseHeader.Heartbeat || key === BaseHeader.HeartbeatResponse) {
-      heartbeat = true;
-    }
+    if (next > end) throw badHeaders(`header ${key} runs ${next - end} bytes over the end of the block`);
+    if (key === BaseHeader.Heartbeat || key === BaseHeader.HeartbeatResponse) heartbeat = true;
     at = next;
   }
   return heartbeat;
@@ -290,9 +270,7 @@ class EntryReader {
   }
 
   u32(): number {
-    if (this.#value.length - this.#at < 4) {
-      throw badValue(this.#key, "a number is cut short");
-    }
+    if (this.#value.length - this.#at < 4) throw badValue(this.#key, "a number is cut short");
     const number = this.#value.readUInt32LE(this.#at);
     this.#at += 4;
     return number;

@@ -42,9 +42,7 @@ export function messageOf(frame: FrameView): Message {
     body: bytes.subarray(headersLength),
   };
   const replyFor = replyForOf(headers);
-  if (replyFor !== undefined) {
-    message.replyFor = replyFor;
-  }
+  if (replyFor !== undefined) message.replyFor = replyFor;
   return message;
 }
 
@@ -59,9 +57,7 @@ export function writeMessage(buffer: Buffer, offset: number, out: Outgoing, sequ
   const bodyLength = out.body?.length ?? 0;
   let at = writeFramePrefix(buffer, offset, out.contentType, sequence, headersLength, bodyLength);
   at = out.headers?.encodeInto(buffer, at) ?? at;
-  if (out.body) {
-    buffer.set(out.body, at);
-  }
+  if (out.body) buffer.set(out.body, at);
   return at + bodyLength;
 }
 

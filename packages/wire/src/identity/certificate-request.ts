@@ -1,10 +1,8 @@
 import { createPublicKey, generateKeyPair, type KeyObject, webcrypto } from "node:crypto";
 import { promisify } from "node:util";
-import { CertificateError } from "./certificates.ts";
-import { readPrivateKey } from "./private-key.ts";
+import { CertificateError, readPrivateKey } from "./certificates.ts";
 import { x509 } from "./x509.ts";
 
-/** Elliptic curves of {@link createKeyPair}. */
 export type KeyCurve = "P-256" | "P-384";
 
 /** Keys of {@link createKeyPair}: an elliptic curve, or RSA with the size of its modulus in bits. */
@@ -15,7 +13,6 @@ export interface PrivateKeyPem {
   readonly keyPem: string;
 }
 
-/** What goes into a request besides the key. */
 export interface CertificateRequest {
   /** Subject common name: the id of the identity or router. */
   readonly commonName: string;
@@ -33,7 +30,6 @@ export interface CertificateRequest {
 
 const generate = promisify(generateKeyPair);
 
-/** Makes a new key pair. */
 export async function createKeyPair(kind: KeyKind = "P-256"): Promise<PrivateKeyPem> {
   if (kind === "RSA-2048" || kind === "RSA-4096") {
     const { privateKey } = await generate("rsa", { modulusLength: kind === "RSA-2048" ? 2048 : 4096 });

@@ -1,4 +1,4 @@
-import { createHash, X509Certificate } from "node:crypto";
+import { createHash, createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { WireError } from "../errors.ts";
 
 /** A certificate, key or request cannot be read, or does not prove what it should. */
@@ -10,8 +10,8 @@ const DASHES = "-----";
 const LABEL = /^[A-Z0-9 ]{1,64}$/;
 
 /**
- * The PEM blocks whose label is accepted by `wanted`, in order, each ending in one line feed. Takes time in proportion to the text, which may come from anybody:
- * a block ends at the first end mark behind its beginning, and what has another label there is no block.
+ * The PEM blocks whose label `wanted` accepts, in order, each ending in one line feed. Takes time in proportion to the text, which may
+ * come from an unauthenticated client: a block ends at the first end mark behind its beginning, which must have the same label.
  */
 export function pemBlocks(pem: string, wanted: (label: string) => boolean): string[] {
   const blocks: string[] = [];
@@ -131,4 +131,21 @@ function uriNames(certificate: X509Certificate): string[] {
     if (kind === "URI") uris.push(value.startsWith('"') ? String(JSON.parse(value)) : value);
   }
   return uris;
+}
+
+/**
+ * Reads a private key in PEM: SEC1, PKCS#1 or PKCS#8, not encrypted.
+ *
+ * @throws CertificateError `KEY_UNREADABLE`
+ */
+export function readPrivateKey(keyPem: string): KeyObject {
+  try {
+    return createPrivateKey(keyPem);
+  } catch (cause) {
+    throw new CertificateError(
+      "KEY_UNREADABLE",
+      "expected an unencrypted private key in PEM (EC PRIVATE KEY, RSA PRIVATE KEY or PRIVATE KEY)",
+      { cause },
+    );
+  }
 }

@@ -73,8 +73,8 @@ describe("identityFromPem", () => {
     const { port, clientNames } = await serve(server);
     expect(await dial(port, client, "localhost")).toBe("server");
     expect(clientNames).toEqual(["client"]);
-    const stranger = await (await TestAuthority.create("other")).identity("stranger");
-    await expect(dial(port, stranger, "localhost")).rejects.toThrow();
+    const foreign = await (await TestAuthority.create("other")).identity("foreign");
+    await expect(dial(port, foreign, "localhost")).rejects.toThrow();
     await expect(dial(port, client, "elsewhere.example")).rejects.toThrow(/does not match/);
   });
 

@@ -5,8 +5,14 @@ import { createSecureContext, type SecureContext } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { errorText } from "@sallyport/async";
 import { WireError } from "../errors.ts";
-import { CertificateError, commonName, fingerprint, parseCertificates, pemBlocks } from "./certificates.ts";
-import { readPrivateKey } from "./private-key.ts";
+import {
+  CertificateError,
+  commonName,
+  fingerprint,
+  parseCertificates,
+  pemBlocks,
+  readPrivateKey,
+} from "./certificates.ts";
 import { ServerCertificates } from "./server-certificates.ts";
 
 /** An identity's configuration names something that cannot be used. The message says which key and why. */
@@ -15,18 +21,17 @@ export class IdentityError extends WireError {}
 /** A further server certificate; the identity's own key when `keyPem` is left out. */
 export interface ServerCertificatePem {
   readonly certPem: string;
-  readonly keyPem?: string;
+  readonly keyPem?: string | undefined;
 }
 
-/** The PEM texts an identity is made of. */
 export interface IdentityPem {
   /** Leaf first, then its chain. */
   readonly certPem: string;
   readonly keyPem: string;
-  readonly caPem?: string;
-  readonly serverCertPem?: string;
-  readonly serverKeyPem?: string;
-  readonly altServerCerts?: readonly ServerCertificatePem[];
+  readonly caPem?: string | undefined;
+  readonly serverCertPem?: string | undefined;
+  readonly serverKeyPem?: string | undefined;
+  readonly altServerCerts?: readonly ServerCertificatePem[] | undefined;
 }
 
 /** Keys, certificates and trust of one component, ready for TLS. Immutable: a renewal makes a new one. */
@@ -45,7 +50,7 @@ export interface Identity extends IdentityPem {
   /** For listening: the certificate chosen by the server name the client asked for. */
   serverContext(servername?: string): SecureContext;
   /** What `serverContext()` without a name presents: leaf and chain, and the key. */
-  readonly defaultServerCertificate: { readonly certPem: string; readonly keyPem: string };
+  readonly defaultServerCertificate: KeyedPem;
 }
 
 /** TLS 1.2 and 1.3 with authenticated ciphers only; AES-128-GCM first because bulk data is cheapest with it. */
@@ -72,20 +77,14 @@ export const tlsParameters = {
  */
 export function identityFromPem(parts: IdentityPem): Identity {
   const [leaf] = wrap("cert", () => parseCertificates(parts.certPem));
-  if (leaf === undefined) throw new IdentityError("IDENTITY_INVALID", "cert: expected a certificate");
+  if (leaf === undefined) throw invalid("cert: expected a certificate");
   const id = commonName(leaf);
   if (id === undefined || id === "") {
-    throw new IdentityError(
-      "IDENTITY_INVALID",
-      "cert: expected a subject with a common name, which is the identity's id",
-    );
+    throw invalid("cert: expected a subject with a common name, which is the identity's id");
   }
   const keyPem = wrap("key", () => firstKey(parts.keyPem));
   if (!leaf.checkPrivateKey(readPrivateKey(keyPem))) {
-    throw new IdentityError(
-      "IDENTITY_INVALID",
-      "key: this private key does not belong to the first certificate of cert",
-    );
+    throw invalid("key: this private key does not belong to the first certificate of cert");
   }
   const caPem = parts.caPem ?? "";
   const anchors = caPem.trim() === "" ? [] : wrap("ca", () => parseCertificates(caPem));
@@ -141,16 +140,14 @@ export function withServerCertificates(
   };
 }
 
-function serverEntries(parts: IdentityPem, keyPem: string): { certPem: string; keyPem: string }[] {
-  const own =
-    parts.serverCertPem === undefined
-      ? { certPem: parts.certPem, keyPem }
-      : { certPem: parts.serverCertPem, keyPem: firstKey(parts.serverKeyPem ?? keyPem) };
-  const others = (parts.altServerCerts ?? []).map((entry) => ({
+function serverEntries(parts: IdentityPem, keyPem: string): KeyedPem[] {
+  const { certPem, serverCertPem, serverKeyPem, altServerCerts = [] } = parts;
+  const own: ServerCertificatePem =
+    serverCertPem === undefined ? { certPem } : { certPem: serverCertPem, keyPem: serverKeyPem };
+  return [own, ...altServerCerts].map((entry) => ({
     certPem: entry.certPem,
     keyPem: firstKey(entry.keyPem ?? keyPem),
   }));
-  return [own, ...others];
 }
 
 function firstKey(pem: string): string {
@@ -160,7 +157,7 @@ function firstKey(pem: string): string {
   return key;
 }
 
-/** The keys of an `identity:` section or of `id` in an identity file; the value forms are those of {@link readPemValue}. */
+/** The keys of an `identity:` section or of `id` in an identity file; the value forms are those of {@link pemSource}. */
 export interface IdentityConfig {
   readonly cert: string;
   readonly key: string;
@@ -175,7 +172,7 @@ export interface IdentityConfig {
 
 /**
  * Reads every part of an identity configuration (docs/protocol/identity.md "Configuration"). Of several that cannot be
- * used it names the first, in the order of {@link IdentityConfig}; values that nobody can read go before missing files.
+ * used it names the first, in the order of {@link IdentityConfig}; values of an unknown form go before missing files.
  *
  * @param baseDir folder that relative paths start from
  * @throws IdentityError
@@ -201,16 +198,9 @@ export async function loadIdentity(config: IdentityConfig, baseDir: string): Pro
   const altServerCerts: ServerCertificatePem[] = [];
   for (const alternative of alternatives) {
     const [certPem, keyPem] = [await alternative.cert(), await alternative.key()];
-    altServerCerts.push({ certPem, ...(keyPem === undefined ? {} : { keyPem }) });
+    altServerCerts.push({ certPem, keyPem });
   }
-  return identityFromPem({
-    certPem,
-    keyPem,
-    altServerCerts,
-    ...(caPem === undefined ? {} : { caPem }),
-    ...(serverCertPem === undefined ? {} : { serverCertPem }),
-    ...(serverKeyPem === undefined ? {} : { serverKeyPem }),
-  });
+  return identityFromPem({ certPem, keyPem, altServerCerts, caPem, serverCertPem, serverKeyPem });
 }
 
 /** Where a configuration value keeps its PEM text. */
@@ -237,23 +227,12 @@ function pathOf(value: string, name: string): string {
   if (value.startsWith("file:")) return value.slice("file:".length);
   const scheme = /^([a-z][a-z0-9+.-]+):/.exec(value)?.[1];
   if (scheme !== undefined) {
-    throw new IdentityError(
-      "IDENTITY_INVALID",
-      `${name}: expected PEM text, a path or file:, got the scheme ${scheme}:, which is not supported`,
-    );
+    throw invalid(`${name}: expected PEM text, a path or file:, got the scheme ${scheme}:, which is not supported`);
   }
   return value;
 }
 
-/**
- * The PEM text that a configuration value stands for.
- *
- * @throws IdentityError `IDENTITY_INVALID`; `IDENTITY_UNREADABLE` when its file cannot be read
- */
-export async function readPemValue(value: string, baseDir: string, name = "value"): Promise<string> {
-  return await readSource(pemSource(value, baseDir, name), name);
-}
-
+/** @throws IdentityError `IDENTITY_UNREADABLE` when the file cannot be read */
 async function readSource(source: PemSource, name: string): Promise<string> {
   if (source.kind === "inline") return source.pem;
   try {
@@ -269,8 +248,10 @@ function wrap<T>(name: string, read: () => T): T {
     return read();
   } catch (cause) {
     if (cause instanceof IdentityError) throw cause;
-    throw new IdentityError("IDENTITY_INVALID", `${name}: ${errorText(cause)}`, {
-      cause,
-    });
+    throw invalid(`${name}: ${errorText(cause)}`, { cause });
   }
+}
+
+function invalid(text: string, options?: ErrorOptions): IdentityError {
+  return new IdentityError("IDENTITY_INVALID", text, options);
 }

@@ -1,10 +1,9 @@
 import type { X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
 import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
-import { CertificateError, fingerprint, parseCertificates } from "./certificates.ts";
-import { readPrivateKey } from "./private-key.ts";
+import { CertificateError, fingerprint, parseCertificates, readPrivateKey } from "./certificates.ts";
 
-interface Candidate {
+interface ServerCertificate {
   readonly leaf: X509Certificate;
   readonly chainPem: string;
   readonly keyPem: string;
@@ -16,7 +15,7 @@ interface Candidate {
  * certificates"): the first one that covers the name asked for, else the first.
  */
 export class ServerCertificates {
-  readonly #candidates: Candidate[];
+  readonly #candidates: ServerCertificate[];
   readonly #parameters: SecureContextOptions;
 
   /** @throws CertificateError when an entry cannot be read or its key does not fit */
@@ -48,7 +47,7 @@ export class ServerCertificates {
     return fitting && this.#contextOf(fitting);
   }
 
-  #contextOf(chosen: Candidate): SecureContext {
+  #contextOf(chosen: ServerCertificate): SecureContext {
     // No `ca` here: it would be announced to clients as the list of issuers they may choose a certificate from.
     chosen.context ??= createSecureContext({ ...this.#parameters, cert: chosen.chainPem, key: chosen.keyPem });
     return chosen.context;
@@ -63,7 +62,7 @@ export function covers(certificate: X509Certificate, host: string): boolean {
   );
 }
 
-function candidatesOf(entry: { certPem: string; keyPem: string }): Candidate[] {
+function candidatesOf(entry: { certPem: string; keyPem: string }): ServerCertificate[] {
   const certificates = parseCertificates(entry.certPem);
   const leaves = certificates.filter((certificate) => !certificate.ca && isForServers(certificate));
   const chosen = leaves.length > 0 ? leaves : certificates.slice(0, 1);

@@ -23,13 +23,13 @@ describe("verifyLeaf", () => {
     expect(() => verifyLeaf({ leaf: below, intermediates: [], anchors })).toThrow(/not issued by a trusted/);
   });
 
-  it("GHSA-mrpr-756c-xm47: does not trust a stranger's leaf because of a trusted certificate presented behind it", async () => {
+  it("GHSA-mrpr-756c-xm47: does not trust an unknown issuer's leaf because of a trusted certificate presented behind it", async () => {
     const root = await TestAuthority.create("root");
     const victim = parse((await root.issue({ commonName: "victim" })).certPem);
-    const strangerRoot = await TestAuthority.create("root");
-    const stranger = parse((await strangerRoot.issue({ commonName: "victim" })).certPem);
+    const foreignRoot = await TestAuthority.create("root");
+    const foreign = parse((await foreignRoot.issue({ commonName: "victim" })).certPem);
     expect(() =>
-      verifyLeaf({ leaf: stranger, intermediates: [victim, parse(root.certPem)], anchors: [parse(root.certPem)] }),
+      verifyLeaf({ leaf: foreign, intermediates: [victim, parse(root.certPem)], anchors: [parse(root.certPem)] }),
     ).toThrow(/not issued by a trusted/);
   });
 
@@ -91,7 +91,7 @@ describe("verifyLeaf", () => {
     expect(() => verifyLeaf({ ...request, anchors: request.intermediates })).toThrow(CertificateError);
   });
 
-  it("uses no key that nobody vouched for, and checks few signatures, whatever chain a stranger builds", async () => {
+  it("uses no key without an issuer that vouches for it, and checks few signatures, whatever chain an attacker builds", async () => {
     const root = await TestAuthority.create("root");
     const anchor = parse(root.certPem);
     const verify = vi.spyOn(X509Certificate.prototype, "verify");
@@ -110,13 +110,13 @@ describe("verifyLeaf", () => {
     const upper = await TestAuthority.create("upper", root);
     const lower = await TestAuthority.create("lower", upper);
     const leaf = parse((await lower.issue({ commonName: "x" })).certPem);
-    const strangers = ["lower", "upper", "root"].flatMap((subject) =>
+    const foreign = ["lower", "upper", "root"].flatMap((subject) =>
       ["lower", "upper", "root"].map((issuer) =>
         forgedCertificate({ subject, issuer, publicKey: ecKey(), isCa: true }),
       ),
     );
     const intermediates = [
-      ...strangers.map((der) => new X509Certificate(der)),
+      ...foreign.map((der) => new X509Certificate(der)),
       parse(lower.certPem),
       parse(upper.certPem),
     ];

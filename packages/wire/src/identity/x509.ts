@@ -1,8 +1,8 @@
 /**
  * The X.509 library, ready to use.
  *
- * It refuses to load without a reflection polyfill and asks for a WebCrypto provider, so this is the one place that
- * imports it: everybody else writes `import { x509 } from "@sallyport/wire"`.
+ * It refuses to load without a reflection polyfill and asks for a WebCrypto provider. So only this file imports it; other
+ * packages write `import { x509 } from "@sallyport/wire"`.
  */
 import "reflect-metadata";
 import { webcrypto } from "node:crypto";

@@ -12,11 +12,11 @@ export interface AlpnChoice<T extends AlpnEntry> {
 }
 
 /**
- * Who of the users of a shared port gets a connection (docs/protocol/channel.md, "Shared ports").
+ * Which user of a shared port gets a connection (docs/protocol/channel.md, "Shared ports").
  *
- * - The client's offers are walked and the LAST one that somebody registered wins.
- * - Offers that nobody registered: nobody, the handshake is refused.
- * - No offers: the only name on the port if there is exactly one, else who accepts clients without ALPN, else nobody.
+ * - Of the client's offers, the LAST one that a user registered wins.
+ * - Offers that no user registered: the handshake is refused.
+ * - No offers: the only name on the port if there is exactly one, else the user that accepts clients without ALPN, else none.
  */
 export function selectAlpn<T extends AlpnEntry>(
   offered: readonly string[],
@@ -25,9 +25,7 @@ export function selectAlpn<T extends AlpnEntry>(
   if (offered.length > 0) {
     for (const protocol of offered.toReversed()) {
       const entry = registered.find((candidate) => candidate.protocols.includes(protocol));
-      if (entry) {
-        return { entry, protocol };
-      }
+      if (entry) return { entry, protocol };
     }
     return undefined;
   }

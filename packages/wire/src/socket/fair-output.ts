@@ -1,5 +1,5 @@
 import type { Underlay } from "../channel/channel.ts";
-import type { Output } from "./output.ts";
+import type { Output } from "./slab-output.ts";
 
 /** A circuit with something to write to an output that was full. */
 export interface Waiter {
@@ -47,7 +47,6 @@ export class FairOutput {
     if (!this.#sharing) this.#arm();
   }
 
-  /** Leaves the ring. */
   leave(waiter: Waiter): void {
     this.#waiting.delete(waiter);
   }

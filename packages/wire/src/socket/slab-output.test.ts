@@ -6,9 +6,8 @@ import type { Channel } from "../channel/channel.ts";
 import { ChannelClosedError } from "../errors.ts";
 import { FRAME_PREFIX_LENGTH, writeFramePrefix } from "../frame/frame.ts";
 import { TestListener } from "../testing/channel-pair.ts";
-import type { Output } from "./output.ts";
 import { SLAB_SIZE, Slab } from "./slab.ts";
-import { type OutputLimits, SlabOutput } from "./slab-output.ts";
+import { type Output, type OutputLimits, SlabOutput } from "./slab-output.ts";
 
 let listener: TestListener;
 beforeEach(async () => {
@@ -213,7 +212,7 @@ describe("a peer that does not read", () => {
     await new Promise<void>((resolve) => output.onDrain(resolve));
   });
 
-  test("holds back who feeds it, and nobody else", async () => {
+  test("holds back only the connection that feeds it", async () => {
     const full = await listener.dial();
     const farFull = await listener.channel(0);
     farFull.underlays[0]?.pause();

@@ -1,7 +1,29 @@
 import type { Writable } from "node:stream";
 import { ChannelClosedError } from "../errors.ts";
-import type { Output } from "./output.ts";
 import { Slab } from "./slab.ts";
+
+/**
+ * Where frames for one connection are written: straight into memory that is handed to the socket once per event-loop
+ * turn (docs/protocol/channel.md, "Sending").
+ *
+ * `reserve(n)` commits: write the whole frame at the returned offset of `slab` before anything else runs (no `await`, no
+ * other `reserve` in between), and read `slab` after `reserve`, which may have changed it.
+ */
+export interface Output {
+  /** Offset in `slab` where `n` bytes may be written now. @throws ChannelClosedError when the connection is closed */
+  reserve(n: number): number;
+  readonly slab: Buffer;
+  /** The next sequence number of the channel, for the frame about to be written. */
+  nextSequence(): number;
+  /** Bytes reserved and not yet taken by the kernel. */
+  readonly pending: number;
+  /** More is pending than a sender should add to. `reserve` still works: the caller pauses its source and waits for `onDrain`. */
+  readonly isFull: boolean;
+  /** Calls `cb` once, as soon as the output is no longer full, or is closed. */
+  onDrain(cb: () => void): void;
+  /** Calls `cb` once, as soon as the kernel has taken everything reserved until now, or the connection is closed. */
+  whenTaken(cb: () => void): void;
+}
 
 /** A run of this many bytes is written without waiting for the end of the turn. */
 const FLUSH_AT = 64 * 1024;
@@ -17,9 +39,7 @@ let dirty: SlabOutput[] = [];
 function flushDirty(): void {
   const outputs = dirty;
   dirty = [];
-  for (const output of outputs) {
-    output.flush();
-  }
+  for (const output of outputs) output.flush();
 }
 
 /** How long and how much may wait for a peer that does not read. */
@@ -27,18 +47,18 @@ export interface OutputLimits {
   /** Bytes. */
   readonly maxPending: number;
   /** Milliseconds without any progress; absent: any time. */
-  readonly writeTimeoutMs?: number;
+  readonly writeTimeoutMs?: number | undefined;
 }
 
 export interface SlabOutputOptions {
   readonly nextSequence: () => number;
   readonly limits: OutputLimits;
-  /** A limit was reached: the peer does not read. */
+  /** A limit was reached: the other end does not read. */
   readonly onOverflow: (error: ChannelClosedError) => void;
 }
 
 /** A full slab, from its first byte that the socket has not been given. */
-interface Waiting {
+interface WaitingRun {
   readonly slab: Slab;
   readonly bytes: Buffer;
 }
@@ -58,7 +78,7 @@ export class SlabOutput implements Output {
   #current: Slab | undefined;
   #runStart = 0;
   #at = 0;
-  #waiting: Waiting[] = [];
+  #waiting: WaitingRun[] = [];
   #writing = 0;
   #scheduled = false;
   #closed = false;
@@ -78,9 +98,7 @@ export class SlabOutput implements Output {
   }
 
   reserve(n: number): number {
-    if (this.#closed) {
-      throw new ChannelClosedError("the connection is closed; nothing can be sent on it");
-    }
+    if (this.#closed) throw new ChannelClosedError("the connection is closed; nothing can be sent on it");
     const { maxPending } = this.#options.limits;
     if (this.pending + n > maxPending) {
       const error = new ChannelClosedError(
@@ -90,23 +108,15 @@ export class SlabOutput implements Output {
       this.#options.onOverflow(error);
       throw error;
     }
-    if (this.#at - this.#runStart >= FLUSH_AT) {
-      this.#writeRun();
-    }
-    if (this.#at + n > this.slab.length) {
-      this.#roll(n);
-    }
+    if (this.#at - this.#runStart >= FLUSH_AT) this.#writeRun();
+    if (this.#at + n > this.slab.length) this.#roll(n);
     const offset = this.#at;
     this.#at += n;
     this.pending += n;
-    if (this.pending >= FULL_AT) {
-      this.isFull = true;
-    }
+    if (this.pending >= FULL_AT) this.isFull = true;
     if (!this.#scheduled) {
       this.#scheduled = true;
-      if (dirty.push(this) === 1) {
-        setImmediate(flushDirty);
-      }
+      if (dirty.push(this) === 1) setImmediate(flushDirty);
     }
     return offset;
   }
@@ -148,9 +158,7 @@ export class SlabOutput implements Output {
 
   /** Takes nothing more; who waits for space is told. Runs already given to the socket keep their slabs until it is done with them. */
   close(): void {
-    if (this.#closed) {
-      return;
-    }
+    if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#patience);
     this.#setAside();
@@ -172,9 +180,7 @@ export class SlabOutput implements Output {
       return;
     }
     const slab = this.#current;
-    if (slab === undefined || this.#at === this.#runStart) {
-      return;
-    }
+    if (slab === undefined || this.#at === this.#runStart) return;
     const run = this.slab.subarray(this.#runStart, this.#at);
     this.#runStart = this.#at;
     slab.retain();
@@ -203,9 +209,7 @@ export class SlabOutput implements Output {
     } else {
       this.#patience?.refresh();
     }
-    if (this.isFull && this.pending <= DRAINED_AT) {
-      this.#drained();
-    }
+    if (this.isFull && this.pending <= DRAINED_AT) this.#drained();
   }
 
   /** What the socket was not given of the current slab waits behind the others. */
@@ -224,12 +228,10 @@ export class SlabOutput implements Output {
     }
   }
 
-  /** Runs from the first write until nothing is pending, anew after each one that the kernel took. */
+  /** Runs from the first write until nothing is pending, again from each write that the kernel took. */
   #watch(): void {
     const { writeTimeoutMs } = this.#options.limits;
-    if (writeTimeoutMs === undefined || this.#patience !== undefined || this.#closed) {
-      return;
-    }
+    if (writeTimeoutMs === undefined || this.#patience !== undefined || this.#closed) return;
     this.#patience = setTimeout(() => {
       const taken = this.#taken;
       // While this process stood still the kernel may have taken something, of which it is told two turns later at most.
@@ -265,8 +267,6 @@ export class SlabOutput implements Output {
     this.isFull = false;
     const waiters = this.#waiters;
     this.#waiters = [];
-    for (const waiter of waiters) {
-      waiter();
-    }
+    for (const waiter of waiters) waiter();
   }
 }

@@ -9,7 +9,7 @@ function turn(connections: number, take: () => Slab): Set<Slab> {
 }
 
 describe("memory that sockets write from", () => {
-  it("comes back when nobody refers to it any more, the last first", () => {
+  it("comes back when the last reference is released, the last first", () => {
     const slab = Slab.take(100);
     slab.retain();
     slab.release();

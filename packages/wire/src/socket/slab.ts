@@ -16,7 +16,7 @@ const small: Shelf = { size: SMALL_SLAB_SIZE, keep: 256, free: [] };
 
 /**
  * Memory that frames are written into and sockets write from. Recycled, because fresh memory per frame costs more than
- * everything else done to the frame. Whoever holds a reference may rely on the bytes; the last release recycles them.
+ * everything else done to the frame. The holder of a reference may rely on the bytes; the last release recycles them.
  */
 export class Slab {
   readonly buffer: Buffer;
@@ -57,7 +57,6 @@ export class Slab {
     return slab;
   }
 
-  /** Slabs that wait for reuse. */
   static get idle(): number {
     return large.free.length + small.free.length;
   }

@@ -147,7 +147,7 @@ test("two sockets read at the same time do not disturb each other", async () => 
   expect(results).toEqual([true, true]);
 });
 
-test("bytes that come before anybody is ready are kept and delivered first", async () => {
+test("bytes that come before a receiver is ready are kept and delivered first", async () => {
   const { dialled, accepted } = await tlsPair();
   const reader = new SocketReader();
   reader.useExisting(accepted);
@@ -172,7 +172,7 @@ test("bytes that come before anybody is ready are kept and delivered first", asy
   expect(all).toBe("one,rest,two,three");
 });
 
-test("who sends without end before anybody is ready is cut off", async () => {
+test("a client that sends without end before a receiver is ready is cut off", async () => {
   const { dialled, accepted } = await tlsPair();
   const reader = new SocketReader();
   reader.useExisting(accepted);

@@ -5,7 +5,7 @@ import { installUserBuffer } from "./user-buffer.ts";
 
 /** One read buffer for every socket of this thread: its bytes are consumed before the next socket is read. */
 const SHARED = Buffer.allocUnsafeSlow(64 * 1024);
-/** What may arrive behind a hello before anybody is ready for it. */
+/** Bytes that may arrive behind a hello before a receiver is ready. */
 const MAX_HELD = 256 * 1024;
 
 /** How a socket is read: into the thread's shared buffer, or by 'data' events with a buffer of their own. */
@@ -51,9 +51,7 @@ export class SocketReader {
   useExisting(socket: StreamSocket, preferred: ReadMode = "shared"): void {
     this.#socket = socket;
     this.#watch(socket);
-    if (preferred === "shared" && this.#installUserBuffer(socket)) {
-      return;
-    }
+    if (preferred === "shared" && this.#installUserBuffer(socket)) return;
     this.#mode = "data";
     const take = (chunk: Buffer): void => this.#take(chunk, chunk.length);
     socket.on("data", take);
@@ -66,29 +64,21 @@ export class SocketReader {
     const held = this.#held;
     this.#held = [];
     this.#heldBytes = 0;
-    for (const bytes of held) {
-      this.#take(bytes, bytes.length);
-    }
-    if (this.#receiver === receiver) {
-      this.#socket?.resume();
-    }
+    for (const bytes of held) this.#take(bytes, bytes.length);
+    if (this.#receiver === receiver) this.#socket?.resume();
   }
 
-  /** Nobody is ready for more bytes: stop reading, and keep what comes nevertheless. */
+  /** No receiver is ready: stops reading, and keeps what comes nevertheless. */
   hold(rest?: Buffer): void {
     this.#receiver = undefined;
     this.#socket?.pause();
-    if (rest !== undefined && rest.length > 0) {
-      this.#keep(rest);
-    }
+    if (rest !== undefined && rest.length > 0) this.#keep(rest);
   }
 
   /** Calls `cb` once when the socket has ended, also if it has already; there is one such callback at a time. */
   onClosed(cb: (reason: Error | undefined) => void): void {
     this.#onClosed = cb;
-    if (this.#ended) {
-      this.#finish();
-    }
+    if (this.#ended) this.#finish();
   }
 
   #watch(socket: Duplex): void {
@@ -103,9 +93,7 @@ export class SocketReader {
     };
     socket.on("end", ended);
     socket.on("close", ended);
-    if (socket.destroyed) {
-      this.#ended = true;
-    }
+    if (socket.destroyed) this.#ended = true;
   }
 
   #finish(): void {

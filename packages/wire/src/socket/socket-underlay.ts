@@ -2,8 +2,7 @@ import type { Channel, Underlay } from "../channel/channel.ts";
 import { localAddress, remoteAddress } from "../channel/peer.ts";
 import { ChannelClosedError, ProtocolError } from "../errors.ts";
 import { type FrameLimits, FrameParser, type FrameView } from "../frame/frame.ts";
-import type { Output } from "./output.ts";
-import { type OutputLimits, SlabOutput } from "./slab-output.ts";
+import { type Output, type OutputLimits, SlabOutput } from "./slab-output.ts";
 import type { SocketReader } from "./socket-reader.ts";
 import type { StreamSocket } from "./stream-socket.ts";
 
@@ -55,9 +54,7 @@ export class SocketUnderlay implements Underlay {
     });
     this.#parser = new FrameParser(owner.limits, (frame) => {
       owner.frameArrived(frame, this);
-      if (this.#closed) {
-        this.#parser.stop();
-      }
+      if (this.#closed) this.#parser.stop();
     });
   }
 
@@ -72,9 +69,7 @@ export class SocketUnderlay implements Underlay {
   /** Starts reading, with the bytes first that arrived behind the hello. */
   start(): void {
     this.#reader.deliver((buffer, length) => this.#bytes(buffer, length));
-    if (this.#paused) {
-      this.#socket.pause();
-    }
+    if (this.#paused) this.#socket.pause();
     this.#reader.onClosed((error) => this.close(ended(error)));
   }
 
@@ -85,22 +80,16 @@ export class SocketUnderlay implements Underlay {
 
   resume(): void {
     this.#paused = false;
-    if (!this.#closed) {
-      this.#socket.resume();
-    }
+    if (!this.#closed) this.#socket.resume();
   }
 
   holdFor(output: Output): void {
-    if (this.#heldFor.has(output)) {
-      return;
-    }
+    if (this.#heldFor.has(output)) return;
     this.#heldFor.add(output);
     this.pause();
     output.onDrain(() => {
       this.#heldFor.delete(output);
-      if (this.#heldFor.size === 0) {
-        this.resume();
-      }
+      if (this.#heldFor.size === 0) this.resume();
     });
   }
 
@@ -109,9 +98,7 @@ export class SocketUnderlay implements Underlay {
   }
 
   #end(reason: Error | undefined, sendQueued: boolean): void {
-    if (this.#closed) {
-      return;
-    }
+    if (this.#closed) return;
     this.#closed = true;
     if (sendQueued && !this.#socket.destroyed) {
       this.output.finish();
@@ -141,9 +128,7 @@ export class SocketUnderlay implements Underlay {
   }
 
   #bytes(buffer: Buffer, length: number): void {
-    if (this.#closed) {
-      return;
-    }
+    if (this.#closed) return;
     this.reads++;
     try {
       this.#parser.push(buffer, 0, length);

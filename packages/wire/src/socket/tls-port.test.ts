@@ -63,13 +63,13 @@ describe("a shared port", () => {
     expect(await told({ ALPNProtocols: ["h2"] })).toMatch(/^failed/);
   });
 
-  test("closes clients that nobody takes", async () => {
+  test("closes clients that no user takes", async () => {
     const log = new RecordingLogger();
     port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity, log });
     greet("ctrl", ["ziti-ctrl"], false);
     greet("link", ["ziti-link"], false);
     expect(await told()).toMatch(/^( false|failed.*)$/);
-    expect(log.entries.map((entry) => entry.msg)).toEqual(["nobody on this port takes the client"]);
+    expect(log.entries.map((entry) => entry.msg)).toEqual(["no user of this port takes the client"]);
   });
 
   test("has one owner per name", async () => {
@@ -95,7 +95,7 @@ describe("a shared port", () => {
     expect(await told()).toBe("web false");
   });
 
-  test("cannot listen where somebody else does", async () => {
+  test("cannot listen where another process does", async () => {
     port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
     await expect(TlsPort.listen({ host: "127.0.0.1", port: port.port, identity })).rejects.toMatchObject({
       code: "EADDRINUSE",
@@ -113,9 +113,9 @@ describe("a shared port", () => {
 describe("TLS", () => {
   test("asks for a client certificate and verifies none, and knows its chain", async () => {
     port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
-    const stranger = await TestAuthority.create("Stranger");
-    const intermediate = await TestAuthority.create("Stranger 2", stranger);
-    const leaf = await intermediate.issue({ commonName: "nobody" });
+    const foreign = await TestAuthority.create("Foreign");
+    const intermediate = await TestAuthority.create("Foreign 2", foreign);
+    const leaf = await intermediate.issue({ commonName: "unknown" });
     const seen: string[][] = [];
     port.register({
       name: "any",
@@ -130,7 +130,7 @@ describe("TLS", () => {
     const plain = connect({ host: "127.0.0.1", port: port.port, ca: authority.certPem });
     plain.resume();
     await once(plain, "close");
-    expect(seen).toEqual([["CN=nobody", "CN=Stranger 2"], []]);
+    expect(seen).toEqual([["CN=unknown", "CN=Foreign 2"], []]);
   });
 
   test("shows the certificate that the client asks for by name", async () => {
@@ -273,7 +273,7 @@ describe("a user with server certificates of its own", () => {
     expect(await at("", "ziti-ctrl")).toBe("ctrl rtr");
   });
 
-  test("takes a ClientHello in pieces, refuses what is none, and waits for neither for ever", async () => {
+  test("takes a ClientHello in pieces, refuses what is none, and waits for neither without end", async () => {
     const log = new RecordingLogger();
     port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity, handshakeTimeoutMs: 3_000, log });
     greet("web", ["http/1.1"], true);

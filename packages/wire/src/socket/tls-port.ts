@@ -1,11 +1,11 @@
 import { constants } from "node:crypto";
+import { once } from "node:events";
 import { createServer as createTcpServer, type Socket, type Server as TcpServer } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
-import { boundedLog } from "../bounded-log.ts";
 import { remoteAddress } from "../channel/peer.ts";
 import { HandshakeError } from "../errors.ts";
 import { type Identity, tlsParameters } from "../identity/identity.ts";
-import { type Logger, silentLogger } from "../log.ts";
+import { boundedLog, type Logger, silentLogger } from "../log.ts";
 import { type AlpnEntry, selectAlpn } from "./alpn.ts";
 import { type ClientHello, peekClientHello } from "./handshake/client-hello.ts";
 import type { HandshakeTurns, TurnTaker } from "./handshake/handshake-turns.ts";
@@ -59,7 +59,7 @@ export interface ChannelPort {
 }
 
 /** TLS with one identity. It does not listen: connections are handed to it. */
-interface Terminator {
+interface TlsTerminator {
   identity: Identity;
   readonly versions: TlsVersions;
   readonly server: Server;
@@ -79,16 +79,16 @@ export class TlsPort implements ChannelPort {
   /** Connections, also those whose handshake is not done yet. */
   readonly #sockets = new Set<Socket>();
   readonly #handshakes: Handshakes;
-  readonly #common: Terminator;
+  readonly #common: TlsTerminator;
   /** By name of the user. */
-  readonly #own = new Map<string, Terminator>();
+  readonly #own = new Map<string, TlsTerminator>();
 
   private constructor(listener: TcpServer, port: number, options: TlsPortOptions) {
     this.#listener = listener;
     this.port = port;
     this.#handshakeTimeoutMs = options.handshakeTimeoutMs ?? HANDSHAKE_TIMEOUT_MS;
     this.#log = boundedLog(options.log ?? silentLogger);
-    this.#handshakes = new Handshakes(this.#log, { most: options.maxHandshakes, turns: options.turns });
+    this.#handshakes = new Handshakes(this.#log, { max: options.maxHandshakes, turns: options.turns });
     this.#common = this.#terminator(options.identity);
     listener.on("connection", (socket) => this.#connected(socket));
     listener.on("error", (error) => this.#log.error({ port, err: error }, "listening failed"));
@@ -97,13 +97,8 @@ export class TlsPort implements ChannelPort {
   /** @throws Error as `net.Server.listen` gives it, for example `EADDRINUSE` */
   static async listen(options: TlsPortOptions): Promise<TlsPort> {
     const listener = createTcpServer({ noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
-    await new Promise<void>((resolve, reject) => {
-      listener.once("error", reject);
-      listener.listen({ host: options.host, port: options.port, reusePort: options.reusePort ?? false }, () => {
-        listener.off("error", reject);
-        resolve();
-      });
-    });
+    listener.listen({ host: options.host, port: options.port, reusePort: options.reusePort ?? false });
+    await once(listener, "listening");
     const address = listener.address();
     if (address === null || typeof address === "string") {
       throw new HandshakeError("NOT_A_TCP_PORT", `expected a TCP port, got ${String(address)}`);
@@ -128,9 +123,7 @@ export class TlsPort implements ChannelPort {
     this.#users.push(user);
     return () => {
       const at = this.#users.indexOf(user);
-      if (at >= 0) {
-        this.#users.splice(at, 1);
-      }
+      if (at >= 0) this.#users.splice(at, 1);
     };
   }
 
@@ -153,13 +146,11 @@ export class TlsPort implements ChannelPort {
   async close(): Promise<void> {
     this.#users.length = 0;
     const closed = new Promise<void>((resolve) => this.#listener.close(() => resolve()));
-    for (const socket of this.#sockets) {
-      socket.destroy();
-    }
+    for (const socket of this.#sockets) socket.destroy();
     await closed;
   }
 
-  #terminator(identity: Identity, versions: TlsVersions = {}): Terminator {
+  #terminator(identity: Identity, versions: TlsVersions = {}): TlsTerminator {
     const server = createServer({
       ...serverTlsOptions(identity, versions),
       requestCert: true,
@@ -169,10 +160,12 @@ export class TlsPort implements ChannelPort {
       SNICallback: (servername, done) => done(null, terminator.identity.serverContext(servername)),
     });
     server.on("secureConnection", (socket) => this.#accepted(socket));
-    server.on("tlsClientError", (error, socket) => {
+    server.on("tlsClientError", (error: NodeJS.ErrnoException & { readonly reason?: string }, socket) => {
       // A client that just hangs up probes the port, or came to look at the certificate: nothing for an operator to do.
-      const level = (error as NodeJS.ErrnoException).code === "ECONNRESET" ? "debug" : "info";
-      this.#log[level]({ peer: peerAddress(socket), port: this.port, ...wordsOf(error) }, "TLS handshake failed");
+      const { code, message, reason = message } = error;
+      const level = code === "ECONNRESET" ? "debug" : "info";
+      // OpenSSL's messages name its source files; `reason` says the same in a few words.
+      this.#log[level]({ peer: peerAddress(socket), port: this.port, code, reason }, "TLS handshake failed");
       // Node leaves the connection open after a handshake that took too long.
       socket.destroy();
     });
@@ -218,7 +211,7 @@ export class TlsPort implements ChannelPort {
   }
 
   /** Certificates are chosen before ALPN is looked at, so that whose the connection is must be known before the handshake. */
-  #terminatorFor(hello: ClientHello | undefined): Terminator {
+  #terminatorFor(hello: ClientHello | undefined): TlsTerminator {
     const user = hello && selectAlpn(hello.protocols, this.#users)?.entry;
     return (user && this.#own.get(user.name)) ?? this.#common;
   }
@@ -239,7 +232,10 @@ export class TlsPort implements ChannelPort {
     const offered = socket.alpnProtocol ? [socket.alpnProtocol] : [];
     const user = selectAlpn(offered, this.#users)?.entry;
     if (user === undefined) {
-      this.#log.info({ peer: remoteAddress(socket), port: this.port, offered }, "nobody on this port takes the client");
+      this.#log.info(
+        { peer: remoteAddress(socket), port: this.port, offered },
+        "no user of this port takes the client",
+      );
       socket.destroy();
       return;
     }
@@ -265,7 +261,7 @@ function readsOf(socket: Socket): Pick<TurnTaker, "read" | "stopReading"> {
   return { read: () => call("readStart"), stopReading: () => call("readStop") };
 }
 
-function replaceIdentity(terminator: Terminator, identity: Identity): void {
+function replaceIdentity(terminator: TlsTerminator, identity: Identity): void {
   terminator.identity = identity;
   terminator.server.setSecureContext(serverTlsOptions(identity, terminator.versions));
 }
@@ -274,14 +270,6 @@ function replaceIdentity(terminator: Terminator, identity: Identity): void {
 function peerAddress(socket: TLSSocket & { readonly _parent?: Socket | null }): string {
   const address = remoteAddress(socket);
   return address === "unknown" && socket._parent ? remoteAddress(socket._parent) : address;
-}
-
-/** OpenSSL's messages name its source files; `reason` says the same in a few words. */
-function wordsOf(error: Error & { readonly code?: string; readonly reason?: string }): {
-  code?: string;
-  reason: string;
-} {
-  return { ...(error.code === undefined ? {} : { code: error.code }), reason: error.reason ?? error.message };
 }
 
 /** What a TLS server needs for clients that name no server; those that do get their context from `SNICallback`. */

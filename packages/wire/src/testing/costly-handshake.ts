@@ -6,10 +6,10 @@ import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { forgedCertificate, forgedRsaKey, pemOf } from "./forged-certificate.ts";
 
 /** Nearly what OpenSSL takes in a handshake: 100 KiB. */
-export const LARGEST_PRESENTED = 98_000;
+export const MAX_PRESENTED_BYTES = 98_000;
 
 /** A certificate with its key, for TLS, and a chain above it, as long as `bytes` allow, whose signatures take long to verify. */
-export function costlyChain(bytes: number = LARGEST_PRESENTED): { certPem: string; keyPem: string } {
+export function costlyChain(bytes: number = MAX_PRESENTED_BYTES): { certPem: string; keyPem: string } {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const slow = forgedRsaKey(3_072, 3_000);
   const leaf = publicKey.export({ type: "spki", format: "der" });

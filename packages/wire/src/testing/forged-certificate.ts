@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 
-/** What a stranger writes into a certificate. Nobody signs it: its signature is random bytes of a valid form. */
+/** What an attacker writes into a certificate. No authority signs it: its signature is random bytes of a valid form. */
 export interface Forgery {
   /** Common name, or the DER of a name. */
   readonly subject: string | Uint8Array;
@@ -45,7 +45,7 @@ export function forgedCertificate({
   return sequence(body, algorithm, bitString(value));
 }
 
-/** DER of a PKCS#10 request that nobody signed, as for a certificate. */
+/** DER of an unsigned PKCS#10 request, as for a certificate. */
 export function forgedRequest({ subject, publicKey }: Pick<Forgery, "subject" | "publicKey">): Buffer {
   const body = sequence(Buffer.of(2, 1, 0), nameOf(subject), publicKey, tlv(0xa0));
   return sequence(body, sequence(oid(OID.sha256WithRsa)), bitString(modulus(256, 0)));

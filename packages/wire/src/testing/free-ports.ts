@@ -3,7 +3,7 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:net";
 
-/** Below those that a system gives to whoever asks for any. */
+/** Below those that a system gives to a process that asks for any. */
 const FIRST = 12_000;
 const PER_SHARE = 2_500;
 const SHARES = 8;
@@ -11,9 +11,8 @@ const SHARES = 8;
 const given = new Set<number>();
 
 /**
- * Ports of 127.0.0.1 that nobody uses, neither for TCP nor for UDP, and that nobody is given until they are opened: they are
- * below those for outgoing connections and for servers without a port of their own, and each process that tests draws from
- * another share of them.
+ * Ports of 127.0.0.1 that are free for TCP and UDP, and stay free until the test opens them: they are below those for outgoing
+ * connections and for servers without a port of their own, and each test process draws from its own share of them.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];

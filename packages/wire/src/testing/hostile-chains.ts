@@ -18,9 +18,9 @@ export interface HostileChain {
   readonly certificates: readonly Uint8Array[];
 }
 
-export const LARGEST_CHAIN = 64 * 1024;
+export const MAX_CHAIN_BYTES = 64 * 1024;
 
-/** The chains of a stranger who knows the network's anchors, which are public. */
+/** The chains of an attacker who knows the network's anchors, which are public. */
 export function hostileChains(root: TestAuthority): HostileChain[] {
   const anchorName = commonNameDer(new X509Certificate(root.certPem).subject.replace(/^CN=/, ""));
   const publicKey = ecKey();
@@ -123,8 +123,8 @@ function filled(name: string, leaf: Uint8Array, next: (place: number, isLast: bo
   let size = leaf.length;
   for (let place = 0; ; place++) {
     const made = next(place, false);
-    if (size + made.length > LARGEST_CHAIN) return { name, certificates };
-    const isLast = size + 2 * made.length + 64 > LARGEST_CHAIN;
+    if (size + made.length > MAX_CHAIN_BYTES) return { name, certificates };
+    const isLast = size + 2 * made.length + 64 > MAX_CHAIN_BYTES;
     certificates.push(isLast ? next(place, true) : made);
     size += made.length;
   }

@@ -1,8 +1,7 @@
 import { xgressCounters } from "../xgress/counters.ts";
 import { FramePool } from "../xgress/frames/frame-pool.ts";
 import type { Side, XgressEnd, XgressFabric, XgressPath } from "../xgress/path.ts";
-import { AckScheduler } from "../xgress/receive/ack-scheduler.ts";
-import { ScanTimer } from "../xgress/scan-timer.ts";
+import { AckScheduler, ScanTimer } from "../xgress/timers.ts";
 
 /** A fabric of one circuit: what one end sends, the other gets in the same call, as long as both are there. */
 export class JoinedFabric implements XgressFabric {

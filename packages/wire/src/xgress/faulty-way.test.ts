@@ -7,8 +7,7 @@ import { FramePool, KeptFrame } from "./frames/frame-pool.ts";
 import type { Delivery, LocalPort } from "./local-port.ts";
 import { xgressDefaults } from "./options.ts";
 import type { Side, XgressEnd, XgressFabric, XgressPath } from "./path.ts";
-import { AckScheduler } from "./receive/ack-scheduler.ts";
-import { ScanTimer } from "./scan-timer.ts";
+import { AckScheduler, ScanTimer } from "./timers.ts";
 import { Xgress } from "./xgress.ts";
 
 const KIB = 1024;

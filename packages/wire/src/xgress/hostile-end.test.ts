@@ -2,8 +2,8 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ackOf } from "../testing/ack-of.ts";
 import { Arrival, ReceiveBuffer } from "./receive/receive-buffer.ts";
-import { ScanTimer } from "./scan-timer.ts";
 import { SendBuffer } from "./send/send-buffer.ts";
+import { ScanTimer } from "./timers.ts";
 
 afterEach(() => vi.restoreAllMocks());
 

@@ -2,14 +2,14 @@ import { expect, test, vi } from "vitest";
 import { XgressFlag } from "../catalogue/xgress.ts";
 import type { FrameView } from "../frame/frame.ts";
 import { xgressCounters } from "./counters.ts";
-import { flowDefaults } from "./flow-options.ts";
 import { FramePool } from "./frames/frame-pool.ts";
 import { PayloadTemplate, PayloadView, readPayload } from "./frames/payload.ts";
+import { flowDefaults } from "./options.ts";
 import type { XgressPath } from "./path.ts";
-import { AckScheduler } from "./receive/ack-scheduler.ts";
 import { AckTemplate, AckView, readAck } from "./receive/acknowledgement.ts";
 import { PayloadReceiver } from "./receive/payload-receiver.ts";
 import { PayloadSender } from "./send/payload-sender.ts";
+import { AckScheduler } from "./timers.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -46,7 +46,7 @@ function sender(pool: FramePool, onRoom = () => {}): PayloadSender {
 /** Sends until the sender asks to stop. */
 function fill(one: PayloadSender): void {
   for (let i = 0; i < 10_000; i++) if (!one.data(BODY, 0, BODY.length, -1, -1, -1)) return;
-  throw new Error("a sender that nobody acknowledges never asked to stop");
+  throw new Error("a sender without acknowledgements never asked to stop");
 }
 
 function ackFrame(sequences: number[], held = 0): FrameView {

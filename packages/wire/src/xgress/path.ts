@@ -2,8 +2,7 @@ import type { FrameView } from "../frame/frame.ts";
 import type { Waiter } from "../socket/fair-output.ts";
 import type { XgressCounters, XgressLoad } from "./counters.ts";
 import type { FramePool } from "./frames/frame-pool.ts";
-import type { AckScheduler } from "./receive/ack-scheduler.ts";
-import type { ScanTimer } from "./scan-timer.ts";
+import type { AckScheduler, ScanTimer } from "./timers.ts";
 
 /** Which end of the circuit an xgress is. */
 export type Side = "initiator" | "terminator";

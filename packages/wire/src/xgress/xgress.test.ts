@@ -283,7 +283,7 @@ test("WriteFailed stops sending at once, out of order", () => {
   far.send({ sequence: 9, flags: WriteFailed });
   expect(port.log).toEqual(["stop sending"]);
   const sent = far.payloads.length;
-  expect(write("nobody reads this")).toBe(true);
+  expect(write("no one reads this")).toBe(true);
   expect(far.payloads.length).toBe(sent);
 });
 

@@ -8,9 +8,9 @@ import type { Delivery, LocalPort } from "./local-port.ts";
 import type { XgressOptions } from "./options.ts";
 import type { Side, XgressEnd, XgressFabric, XgressPath } from "./path.ts";
 import { PayloadReceiver } from "./receive/payload-receiver.ts";
-import type { Scanned, ScanTimer } from "./scan-timer.ts";
 import { PayloadSender } from "./send/payload-sender.ts";
 import type { BodySealer } from "./send/payload-writer.ts";
+import type { Scanned, ScanTimer } from "./timers.ts";
 
 const END_FLAGS = XgressFlag.CircuitEnd | XgressFlag.Eof;
 const MARK_FLAGS = END_FLAGS | XgressFlag.CircuitStart | XgressFlag.WriteFailed;
@@ -163,7 +163,7 @@ export class Xgress implements XgressEnd, Scanned {
     this.close(reason);
   }
 
-  /** Forgets the end without a word to anybody: the dial it was made for failed. */
+  /** Forgets the end and tells no one: the dial it was made for failed. */
   abandon(): void {
     this.#finish("the dial failed", { report: false });
   }

@@ -1,5 +1,5 @@
 // Made from the operations of the contract: `npm run generate`.
-import type { Routes } from "../route.ts";
+import type { Routes } from "../types.ts";
 
 /** Every operation of every API as the client calls it. */
 export const ROUTES: Routes = {

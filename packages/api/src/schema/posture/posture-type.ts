@@ -3,7 +3,6 @@ import { z } from "zod";
 import { base } from "../entity.ts";
 import { names, patchOf, tags, time } from "../scalars.ts";
 
-/** Operating systems, as the API names them. */
 export const osType = z.enum(["Windows", "WindowsServer", "Android", "iOS", "Linux", "macOS"]);
 export type OsType = z.infer<typeof osType>;
 export const DESKTOP_SYSTEMS = ["Windows", "WindowsServer", "Linux", "macOS"] as const satisfies readonly OsType[];

@@ -11,8 +11,7 @@ import { mac, macReport } from "./mac.ts";
 import { endpointStateReport, mfa } from "./mfa.ts";
 import { os, osReport, systemDetail } from "./os.ts";
 import { commonFields } from "./posture-type.ts";
-import { process, processReport } from "./process.ts";
-import { processMulti } from "./process-multi.ts";
+import { process, processMulti, processReport } from "./process.ts";
 
 /** The types of posture checks by their short names. */
 export const POSTURE_TYPES = {
@@ -51,7 +50,6 @@ export type PostureFailure<T extends PostureCheckType> = T extends T
   ? z.input<z.ZodObject<TypeParts<T>["failure"]>>
   : never;
 
-/** A report of a device. */
 export type PostureReport<T extends PostureReportType = PostureReportType> = z.output<
   (typeof POSTURE_REPORTS)[T]["create"]
 >;
@@ -103,7 +101,6 @@ export const postureCheckTypeDetail = z.strictObject({
   version: z.string(),
 });
 
-/** What a client reports about its device. */
 export const postureResponseCreate = z.discriminatedUnion("typeId", each(POSTURE_REPORTS, "create"));
 /** Far more than the controller keeps of a device: 64 processes, and one report of each other type. */
 const MAX_RESPONSES = 500;

@@ -29,7 +29,7 @@ export function parseClientHello(bytes: Buffer): ClientHello | number {
     if (bytes.length < MAX_BYTES) return recordEnd > bytes.length ? recordEnd : bytes.length + RECORD_HEADER;
     throw new RangeError(`expected a ClientHello of less than ${MAX_BYTES} bytes`);
   }
-  // A client waits for the answer. In TLS 1.2 it could send its certificates at once, which nobody has bounded yet.
+  // A client waits for the answer. In TLS 1.2 it could send its certificates at once, without any bound.
   if (message.length > end || recordEnd !== bytes.length) throw new RangeError("expected nothing behind a ClientHello");
   const body = message;
   let at = 4 + RANDOM_AND_VERSION;
@@ -74,7 +74,7 @@ function namesOf(extension: Buffer): string[] {
 }
 
 /**
- * Waits for the ClientHello of a connection that nobody has read from, and puts it back: whoever takes the connection then reads it from its first byte.
+ * Waits for the ClientHello of a fresh connection, and puts it back: the next reader starts from the first byte.
  *
  * @param done gets `undefined` when what arrived is no ClientHello; is not called when the connection ended or was destroyed before
  */

@@ -1,10 +1,9 @@
-import { countedAddress } from "../../ip-address.ts";
-import { HandshakeDebts } from "./handshake-debts.ts";
+import { BoundedMap } from "@sallyport/async";
+import { countedAddress } from "../../address.ts";
 
 /** Why a handshake ends: its address owes too much, too many of its handshakes wait, or nothing has come while others had to wait. */
-export type Refusal = "debt" | "waiting" | "silent";
+export type HandshakeRefusal = "debt" | "waiting" | "silent";
 
-/** A TLS handshake of a server. */
 export interface TurnTaker {
   readonly ip: string;
   /** Bytes that have come from the client. */
@@ -15,7 +14,7 @@ export interface TurnTaker {
   read(): void;
   stopReading(): void;
   /** Ends the connection. Must not throw. */
-  refuse(why: Refusal): void;
+  refuse(why: HandshakeRefusal): void;
 }
 
 /** A handshake that takes part. */
@@ -123,7 +122,7 @@ class Handshake {
 interface Turn {
   readonly handshake: Handshake;
   readonly limit: NodeJS.Timeout;
-  /** Looks whether anything comes; undefined while nobody waits. */
+  /** Looks whether anything comes; undefined while no other waits. */
   watch?: NodeJS.Timeout | undefined;
 }
 
@@ -260,12 +259,10 @@ class AddressTurns {
   }
 
   #refuseAll(): void {
-    for (const handshake of [...this.#waiting, ...this.#fresh, ...this.#slow]) {
-      this.#refuse(handshake, "debt");
-    }
+    for (const handshake of [...this.#waiting, ...this.#fresh, ...this.#slow]) this.#refuse(handshake, "debt");
   }
 
-  #refuse(handshake: Handshake, why: Refusal): void {
+  #refuse(handshake: Handshake, why: HandshakeRefusal): void {
     this.#remove(handshake);
     handshake.taker.refuse(why);
   }
@@ -280,4 +277,56 @@ function afterReads(ms: number, then: () => void): NodeJS.Timeout {
 function cpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
+}
+
+/** Of each second, milliseconds that an address may cost: 5 % of a core. With less, one costly handshake would shut out its neighbours for longer. */
+const PAID_PER_SECOND = 50;
+/** Milliseconds of debt up to which an address is served: some failed handshakes of ordinary clients cost less. */
+const TOLERATED_MS = 100;
+/** Less is nothing. */
+const LEAST_MS = 0.001;
+const MAX_ADDRESSES = 4_096;
+
+interface Debt {
+  readonly ms: number;
+  /** When it was that much. */
+  readonly at: number;
+}
+
+/** What addresses owe for costly handshakes, in milliseconds of CPU time; time pays for it. An IPv6 network of 64 bits counts as one address. */
+export class HandshakeDebts {
+  readonly #now: () => number;
+  /** Those that were charged last come last. */
+  readonly #debts = new BoundedMap<string, Debt>(MAX_ADDRESSES);
+
+  /** @param now milliseconds */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  charge(ip: string, ms: number): void {
+    const address = countedAddress(ip);
+    const debt = this.#owed(address) + ms;
+    this.#debts.set(address, { ms: debt, at: this.#now() });
+  }
+
+  /**
+   * Whole milliseconds until the address is served again, 0 when it is.
+   *
+   * @param pending what it may come to owe for handshakes under way
+   */
+  shutFor(ip: string, pending = 0): number {
+    const tooMuch = this.#owed(countedAddress(ip)) + pending - TOLERATED_MS;
+    // Sums of fractions are not exact: who has waited as long as this says is served.
+    return tooMuch < LEAST_MS ? 0 : Math.ceil((tooMuch * 1000) / PAID_PER_SECOND);
+  }
+
+  #owed(address: string): number {
+    const debt = this.#debts.get(address);
+    if (debt === undefined) return 0;
+    const left = debt.ms - ((this.#now() - debt.at) * PAID_PER_SECOND) / 1000;
+    if (left > 0) return left;
+    this.#debts.delete(address);
+    return 0;
+  }
 }

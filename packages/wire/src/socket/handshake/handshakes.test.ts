@@ -86,7 +86,7 @@ test("a connection that its client has reset already is closed, and counts for n
 });
 
 test("a TLS socket that does not tell what is below it is known by its addresses", async () => {
-  const handshakes = new Handshakes(new RecordingLogger(), { most: 2 });
+  const handshakes = new Handshakes(new RecordingLogger(), { max: 2 });
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const accept = async (): Promise<Socket> => {

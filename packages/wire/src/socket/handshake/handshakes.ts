@@ -1,14 +1,15 @@
+import { type KeyObject, X509Certificate } from "node:crypto";
 import type { Socket } from "node:net";
 import { localAddress, remoteAddress } from "../../channel/peer.ts";
-import { isOrdinaryChain } from "../../identity/ordinary-chain.ts";
+import { isUsableKey } from "../../identity/trust.ts";
 import type { Logger } from "../../log.ts";
 import { SharedPlaces } from "../../shared-places.ts";
-import type { SecureSocket, SocketAddresses } from "../stream-socket.ts";
-import { HandshakeTurns, type Refusal, type TurnTaken, type TurnTaker } from "./handshake-turns.ts";
+import type { PresentedCertificate, SecureSocket, SocketAddresses } from "../stream-socket.ts";
+import { type HandshakeRefusal, HandshakeTurns, type TurnTaken, type TurnTaker } from "./handshake-turns.ts";
 
 export interface HandshakesOptions {
   /** Connections in their handshake at a time, half of them from one address; 8,192 when not given. */
-  readonly most?: number | undefined;
+  readonly max?: number | undefined;
   /** Those of the thread; of this port alone when not given. */
   readonly turns?: HandshakeTurns | undefined;
 }
@@ -25,7 +26,7 @@ interface UnderWay {
 /** A TLS socket, in which Node keeps the socket below it. */
 type Above = SocketAddresses & { readonly _parent?: Above | null };
 
-const REASONS: Record<Refusal, string> = {
+const REASONS: Record<HandshakeRefusal, string> = {
   debt: "handshakes of this address took too long, none is accepted for some time",
   waiting: "too many handshakes of this address wait, this one waited longest",
   silent: "too many handshakes of this address, nothing came in this one",
@@ -45,8 +46,8 @@ export class Handshakes {
   readonly #underWay = new Map<SocketAddresses, UnderWay>();
 
   /** @param log bounded: each connection that is closed is told of */
-  constructor(log: Logger, { most = MAX_HANDSHAKES, turns = new HandshakeTurns() }: HandshakesOptions = {}) {
-    this.#places = new SharedPlaces({ places: most, perAddress: Math.ceil(most / 2) });
+  constructor(log: Logger, { max = MAX_HANDSHAKES, turns = new HandshakeTurns() }: HandshakesOptions = {}) {
+    this.#places = new SharedPlaces({ places: max, perAddress: Math.ceil(max / 2) });
     this.#turns = turns;
     this.#log = log;
   }
@@ -120,9 +121,9 @@ export class Handshakes {
     return this.#underWay.values().find((underWay) => haveSameEnds(underWay.socket, socket));
   }
 
-  #refuse(socket: Socket, { ip, peer }: Pick<UnderWay, "ip" | "peer">, why: Refusal): void {
-    const seconds = Math.ceil(this.#turns.shutFor(ip) / 1000);
-    this.#log.info({ peer, reason: REASONS[why], ...(why === "debt" ? { seconds } : {}) }, "TLS handshake failed");
+  #refuse(socket: Socket, { ip, peer }: Pick<UnderWay, "ip" | "peer">, why: HandshakeRefusal): void {
+    const seconds = why === "debt" ? Math.ceil(this.#turns.shutFor(ip) / 1000) : undefined;
+    this.#log.info({ peer, reason: REASONS[why], seconds }, "TLS handshake failed");
     socket.destroy();
   }
 
@@ -135,4 +136,41 @@ export class Handshakes {
 
 function haveSameEnds(one: SocketAddresses, other: SocketAddresses): boolean {
   return remoteAddress(one) === remoteAddress(other) && localAddress(one) === localAddress(other);
+}
+
+/** As many as a peer may present. */
+const MAX_CERTIFICATES = 10;
+/** OpenSSL needs no more than about a millisecond for a signature. Binary curves take three times as long. */
+const QUICK_CURVES = new Set([
+  "prime256v1",
+  "secp384r1",
+  "secp521r1",
+  "secp256k1",
+  "brainpoolP256r1",
+  "brainpoolP384r1",
+  "brainpoolP512r1",
+]);
+
+/** Whether a TLS handshake with this chain takes about as long as with the chains that are in use: OpenSSL verifies every signature in it. */
+export function isOrdinaryChain(leaf: PresentedCertificate | undefined): boolean {
+  let count = 0;
+  for (let next = leaf; next !== undefined; next = next.issuerCertificate) {
+    if (++count > MAX_CERTIFICATES || !hasQuickKey(next.raw)) return false;
+  }
+  return true;
+}
+
+function hasQuickKey(der: Buffer): boolean {
+  try {
+    const { publicKey } = new X509Certificate(der);
+    return isUsableKey(publicKey) && isQuickCurve(publicKey);
+  } catch {
+    // Node reads the key only now.
+    return false;
+  }
+}
+
+function isQuickCurve({ asymmetricKeyDetails }: KeyObject): boolean {
+  const curve = asymmetricKeyDetails?.namedCurve;
+  return curve === undefined || QUICK_CURVES.has(curve);
 }

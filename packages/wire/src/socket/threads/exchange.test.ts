@@ -61,7 +61,7 @@ describe("an exchange between threads", () => {
     expect(near.isFull).toBe(false);
   });
 
-  test("fills the same memory again, but none that somebody still needs", () => {
+  test("fills the same memory again, but none that is still in use", () => {
     const kept: { bytes: Buffer; loan: Loan }[] = [];
     const { near, far, posted, home } = pair({
       data: (_connection, bytes, loan) => {

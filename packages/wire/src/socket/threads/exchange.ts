@@ -29,7 +29,7 @@ export interface Batch<Note> {
   readonly notes: readonly (readonly [after: number, note: Note])[];
 }
 
-/** Bytes of the other thread's memory: whoever keeps them beyond the call retains it, and releases it when done. */
+/** Bytes of the other thread's memory. A holder that keeps them beyond the call retains it, and releases it when done. */
 export class Loan {
   #references = 1;
   readonly #slab: ArrayBuffer;

@@ -52,20 +52,13 @@ export interface OpenedConnection extends SocketAddresses {
 }
 
 /** From a thread. */
-export type Report =
+export type ThreadReport =
   | { readonly kind: "listening"; readonly port: number }
   | ({ readonly kind: "opened" } & OpenedConnection)
-  | { readonly kind: "closed"; readonly connection: number; readonly error?: Error }
+  | { readonly kind: "closed"; readonly connection: number; readonly error: Error | undefined }
   | { readonly kind: "log"; readonly level: keyof Logger; readonly fields: object; readonly msg: string };
 
 /** The parts of an identity that another thread can make the same of. */
 export function pemOf({ certPem, keyPem, caPem, serverCertPem, serverKeyPem, altServerCerts }: Identity): IdentityPem {
-  return {
-    certPem,
-    keyPem,
-    caPem,
-    ...(serverCertPem !== undefined && { serverCertPem }),
-    ...(serverKeyPem !== undefined && { serverKeyPem }),
-    ...(altServerCerts !== undefined && { altServerCerts }),
-  };
+  return { certPem, keyPem, caPem, serverCertPem, serverKeyPem, altServerCerts };
 }

@@ -110,7 +110,7 @@ describe("a port with threads", () => {
     await until(() => port.connections.every((count) => count === 0));
   });
 
-  test("gives bytes that may be kept, whoever reads the socket as any other stream", async () => {
+  test("gives bytes that may be kept to a reader of the socket as any other stream", async () => {
     await listen(1);
     const kept: Buffer[] = [];
     const ended = Promise.withResolvers<void>();
@@ -152,8 +152,8 @@ describe("a port with threads", () => {
     expect(seen).toEqual([[expect.stringMatching(/^127\.0\.0\.1:\d+$/), "CN=sdk", "CN=Between"]]);
     channel.close();
     await until(() => port.connections[0] === 0);
-    const nobody = await dial({ cert: undefined, key: undefined } as ConnectionOptions);
-    await once(nobody.resume(), "close");
+    const anonymous = await dial({ cert: undefined, key: undefined } as ConnectionOptions);
+    await once(anonymous.resume(), "close");
   });
 
   test("shows the certificate asked for by name, and new ones at once", async () => {
@@ -178,7 +178,7 @@ describe("a port with threads", () => {
     expect(await echoes(open, MIB)).toBe(true);
   });
 
-  test("refuses other protocols, and everybody when its user is gone", async () => {
+  test("refuses other protocols, and every client when its user is gone", async () => {
     const log = new RecordingLogger();
     await listen(2, { log });
     const stop = echo();
@@ -225,7 +225,7 @@ describe("a port with threads", () => {
 });
 
 describe("back-pressure through a thread", () => {
-  test("a reader here that stops holds up its client, nobody else, and gets everything later", async () => {
+  test("a reader here that stops holds up only its client, and gets everything later", async () => {
     await listen(1);
     const accepted: SecureSocket[] = [];
     serve((socket) => {
@@ -291,7 +291,7 @@ describe("back-pressure through a thread", () => {
 });
 
 describe("a thread that dies", () => {
-  test("takes its connections along and nobody else's, and comes back", async () => {
+  test("takes only its own connections along, and comes back", async () => {
     const log = new RecordingLogger();
     const [victim] = await workersOf(() => listen(2, { log }));
     const sockets = await dialBoth();

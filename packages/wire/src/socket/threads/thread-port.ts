@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createServer } from "node:net";
 import { HandshakeError } from "../../errors.ts";
 import type { Identity } from "../../identity/identity.ts";
@@ -120,16 +121,14 @@ export class ThreadPort implements ChannelPort {
 }
 
 /**
- * The port, once it is sure that nobody has it: threads would share it with whoever shares as well, another router too. One
- * that the system has chosen is held until they listen, so that it is given to nobody else meanwhile.
+ * The port, once it is sure that it is free: threads would share it with any process that shares it as well, such as another router.
+ * A port that the system chose is held until the threads listen, so that no other process gets it meanwhile.
  */
 async function findPort({ host, port }: ThreadPortOptions): Promise<{ port: number; release(): Promise<void> }> {
   const isChosen = port === 0;
   const server = createServer((socket) => socket.destroy());
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host, port, reusePort: isChosen }, resolve);
-  });
+  server.listen({ host, port, reusePort: isChosen });
+  await once(server, "listening");
   const address = server.address();
   const release = () => new Promise<void>((resolve) => void server.close(() => resolve()));
   if (!isChosen) await release();

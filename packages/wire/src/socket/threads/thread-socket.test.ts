@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { Op, TELL_AT } from "./messages.ts";
 import { ThreadSocket } from "./thread-socket.ts";
 
-test("what is read later is told to the thread, also when nobody says `resume`", async () => {
+test("what is read later is told to the thread, also without a call of `resume`", async () => {
   let taken = 0;
   const say = (op: Op, _connection: number, count = 0): void => {
     if (op === Op.taken) taken += count;

@@ -8,7 +8,7 @@ export interface ToThread {
   say(op: Op, connection: number, count?: number): void;
 }
 
-type Done = (error?: Error | null) => void;
+type WriteCallback = (error?: Error | null) => void;
 
 /**
  * A connection whose TLS another thread does, as its users see it: like a TLS socket. Neither direction holds more than
@@ -29,8 +29,8 @@ export class ThreadSocket extends Duplex implements SecureSocket, InPlaceSocket 
   #arrived = 0;
   #told = 0;
   #unwritten = 0;
-  #blocked: Done | undefined;
-  #ending: Done | undefined;
+  #blocked: WriteCallback | undefined;
+  #ending: WriteCallback | undefined;
 
   constructor(opened: OpenedConnection, thread: ToThread) {
     super({ allowHalfOpen: false });
@@ -64,7 +64,7 @@ export class ThreadSocket extends Duplex implements SecureSocket, InPlaceSocket 
     this.#tell();
   }
 
-  /** The peer sends nothing more. */
+  /** The other end sends nothing more. */
   ended(): void {
     this.#hasEnded = true;
     if (!this.destroyed) this.push(null);
@@ -94,7 +94,7 @@ export class ThreadSocket extends Duplex implements SecureSocket, InPlaceSocket 
     this.finished();
   }
 
-  /** What was kept is read with this, whoever asks: `resume`, a pipe that has room again, or a loop. */
+  /** Reads what was kept, on behalf of `resume`, a pipe that has room again, or a loop. */
   override read(size?: number): Buffer | null {
     const bytes = super.read(size) as Buffer | null;
     this.#tell();
@@ -103,7 +103,7 @@ export class ThreadSocket extends Duplex implements SecureSocket, InPlaceSocket 
 
   override _read(): void {}
 
-  override _write(bytes: Buffer, _encoding: BufferEncoding, done: Done): void {
+  override _write(bytes: Buffer, _encoding: BufferEncoding, done: WriteCallback): void {
     if (this.#isGone) {
       done();
       return;
@@ -114,7 +114,7 @@ export class ThreadSocket extends Duplex implements SecureSocket, InPlaceSocket 
     else this.#blocked = done;
   }
 
-  override _final(done: Done): void {
+  override _final(done: WriteCallback): void {
     if (this.#isGone) {
       done();
       return;
@@ -123,7 +123,7 @@ export class ThreadSocket extends Duplex implements SecureSocket, InPlaceSocket 
     this.#thread.say(Op.end, this.#connection);
   }
 
-  override _destroy(error: Error | null, done: Done): void {
+  override _destroy(error: Error | null, done: WriteCallback): void {
     if (!this.#isGone) this.#thread.say(Op.destroy, this.#connection);
     const waiting = [this.#blocked, this.#ending];
     this.#blocked = undefined;

@@ -3,13 +3,13 @@ import { Backoff } from "@sallyport/async";
 import { HandshakeError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { type Batch, Exchange } from "./exchange.ts";
-import { type Instruction, Op, type Report, type ThreadSettings } from "./messages.ts";
+import { type Instruction, Op, type ThreadReport, type ThreadSettings } from "./messages.ts";
 import { ThreadSocket } from "./thread-socket.ts";
 
 /** Packed programs have it beside them (scripts/pack.ts). */
 const FILE = new URL(import.meta.url.endsWith(".ts") ? "./tls-worker.ts" : "./tls-worker.js", import.meta.url);
 const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 10_000;
+const MAX_PAUSE_MS = 10_000;
 /** A thread that ran so long has recovered. */
 const RECOVERED_MS = 60_000;
 /** A thread that is told to close has so long to end by itself. */
@@ -29,9 +29,9 @@ export class TlsThread {
   readonly #o: TlsThreadOptions;
   readonly #sockets = new Map<number, ThreadSocket>();
   #worker: Worker | undefined;
-  #exchange: Exchange<Report, Instruction> | undefined;
+  #exchange: Exchange<ThreadReport, Instruction> | undefined;
   #isClosed = false;
-  readonly #backoff = new Backoff({ firstMs: FIRST_PAUSE_MS, maxMs: LONGEST_PAUSE_MS });
+  readonly #backoff = new Backoff({ firstMs: FIRST_PAUSE_MS, maxMs: MAX_PAUSE_MS });
   #restart: NodeJS.Timeout | undefined;
 
   constructor(options: TlsThreadOptions) {
@@ -49,7 +49,7 @@ export class TlsThread {
     const worker = new Worker(FILE, { workerData: this.#o.settings(), execArgv: [] });
     let failure: Error | undefined;
     let listensSince: number | undefined;
-    const exchange = new Exchange<Report, Instruction>((batch, transfer) => worker.postMessage(batch, transfer), {
+    const exchange = new Exchange<ThreadReport, Instruction>((batch, transfer) => worker.postMessage(batch, transfer), {
       data: (connection, bytes) => this.#sockets.get(connection)?.arrived(bytes),
       op: (op, connection, count) => this.#told(op, connection, count),
       note: (report) => {
@@ -63,7 +63,7 @@ export class TlsThread {
     });
     this.#worker = worker;
     this.#exchange = exchange;
-    worker.on("message", (batch: Batch<Report>) => exchange.receive(batch));
+    worker.on("message", (batch: Batch<ThreadReport>) => exchange.receive(batch));
     worker.on("error", (error) => {
       failure = error instanceof Error ? error : new Error(String(error));
     });
@@ -127,7 +127,7 @@ export class TlsThread {
     else if (op === Op.finished) socket?.finished();
   }
 
-  #reported(report: Exclude<Report, { kind: "listening" }>, exchange: Exchange<Report, Instruction>): void {
+  #reported(report: Exclude<ThreadReport, { kind: "listening" }>, exchange: Exchange<ThreadReport, Instruction>): void {
     if (report.kind === "log") {
       this.#o.log[report.level]({ thread: this.#o.number, ...report.fields }, report.msg);
     } else if (report.kind === "closed") {

@@ -13,8 +13,8 @@ import { type Batch, Exchange, type Loan } from "./exchange.ts";
 import {
   type Instruction,
   Op,
-  type Report,
   TELL_AT,
+  type ThreadReport,
   type ThreadSettings,
   type ThreadUser,
   WINDOW,
@@ -32,7 +32,7 @@ const connections = new Map<number, Connection>();
 const stalled = new Set<Connection>();
 let opened = 0;
 
-const exchange = new Exchange<Instruction, Report>((batch, transfer) => main.postMessage(batch, transfer), {
+const exchange = new Exchange<Instruction, ThreadReport>((batch, transfer) => main.postMessage(batch, transfer), {
   data: (connection, bytes, loan) => connections.get(connection)?.write(bytes, loan),
   op: (op, connection, count) => connections.get(connection)?.told(op, count),
   note: (instruction) => obey(instruction),
@@ -113,7 +113,7 @@ class Connection {
   #closed(): void {
     connections.delete(this.#id);
     stalled.delete(this);
-    exchange.note({ kind: "closed", connection: this.#id, ...(this.#error !== undefined && { error: this.#error }) });
+    exchange.note({ kind: "closed", connection: this.#id, error: this.#error });
   }
 }
 

@@ -58,7 +58,7 @@ export class CircuitFrame implements FrameView {
           this.idEnd += cut;
         }
       } else if (key === XgressHeader.CircuitId) {
-        // Of two the next router could mean the other one, and that one may be somebody else's circuit.
+        // Of two ids the next router could take the other one, which may be another client's circuit.
         if (this.idStart >= 0) return false;
         this.idStart = value;
         this.idEnd = next;
@@ -109,4 +109,14 @@ export function writeCircuitFrame(frame: FrameView, underlay: Underlay, connId: 
   slab.writeInt32LE(connId | 0, entry + HEADER_ENTRY_PREFIX_LENGTH);
   frame.buffer.copy(slab, entry + CONN_ID_ENTRY, frame.headersStart, frame.end);
   return true;
+}
+
+/** Copies a frame into a connection's output and gives it the channel's next sequence; nothing else of it changes. */
+export function writeFrame(frame: FrameView, underlay: Underlay): void {
+  if (underlay.isClosed) return;
+  const output = underlay.output;
+  const at = output.reserve(frame.end - frame.start);
+  const slab = output.slab;
+  frame.buffer.copy(slab, at, frame.start, frame.end);
+  slab.writeInt32LE(output.nextSequence(), at + 8);
 }

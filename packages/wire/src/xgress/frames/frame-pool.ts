@@ -12,7 +12,7 @@ const EXHAUSTED = 2.5;
 
 /**
  * A frame with memory of its own: sent and not yet acknowledged, waiting for room, or received out of order. Where its
- * parts lie in `buffer` is up to whoever took it from the pool.
+ * parts lie in `buffer` is up to its owner, who took it from the pool.
  */
 export class KeptFrame implements FrameView {
   readonly buffer: Buffer;
@@ -26,7 +26,7 @@ export class KeptFrame implements FrameView {
   readonly carriesHeartbeat = false;
   /** Payload flags, for frames made here. */
   flags = 0;
-  /** It lies in the pool: whoever still holds it must not touch it. */
+  /** It lies in the pool: a former owner must not touch it. */
   isFree = false;
   /** Which of the pool's sizes it has; -1: none. */
   readonly sizeClass: number;
@@ -98,7 +98,7 @@ export class FramePool {
     return this.#freeBytes;
   }
 
-  /** Bytes that wait for somebody outside, see {@link park}. */
+  /** Bytes that wait for a reader outside, see {@link park}. */
   get parkedBytes(): number {
     return this.#parkedBytes;
   }
@@ -130,7 +130,7 @@ export class FramePool {
    * How many bytes of one circuit may wait for its reader, whatever its sender was told: beyond it payloads are refused.
    * No bound as long as there is memory.
    */
-  get mostWaiting(): number {
+  get maxWaiting(): number {
     return this.#isCrowded ? 2 * LEAST_SHARE : Number.POSITIVE_INFINITY;
   }
 
@@ -212,5 +212,40 @@ export class FramePool {
       }
     }
     return new KeptFrame(size);
+  }
+}
+
+/** A sender that got nothing through for so long is at a standstill. */
+const PATIENCE_MS = 1_000;
+
+/**
+ * Whether a sender gets anything through. The memory of one that does not counts apart, so that it is not missing where
+ * circuits move (docs/protocol/data-path.md, "Memory").
+ */
+export class Standstill {
+  readonly #pool: FramePool;
+  #movedAt = performance.now();
+  #parked = 0;
+
+  constructor(pool: FramePool) {
+    this.#pool = pool;
+  }
+
+  /** Something got through, or all that is left is given up now. */
+  moved(now: number): void {
+    this.#movedAt = now;
+    this.#park(0);
+  }
+
+  /** Call it from time to time, with the bytes of memory that the sender's frames lie in now. */
+  look(now: number, memory: number): void {
+    if (memory === 0) this.moved(now);
+    else if (now - this.#movedAt >= PATIENCE_MS) this.#park(memory);
+  }
+
+  #park(memory: number): void {
+    if (memory === this.#parked) return;
+    this.#pool.park(memory - this.#parked);
+    this.#parked = memory;
   }
 }

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { FrameView } from "../../frame/frame.ts";
 import { JoinedFabric } from "../../testing/joined-fabric.ts";
-import { flowDefaults } from "../flow-options.ts";
 import { PayloadTemplate, PayloadView, payloadHeaders, readPayload } from "../frames/payload.ts";
+import { flowDefaults } from "../options.ts";
 import { PayloadReceiver } from "./payload-receiver.ts";
 
 const KIB = 1024;

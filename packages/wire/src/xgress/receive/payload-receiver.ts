@@ -1,12 +1,12 @@
 import { XgressFlag, XgressType } from "../../catalogue/xgress.ts";
 import type { FrameView } from "../../frame/frame.ts";
 import type { XgressCounters, XgressLoad } from "../counters.ts";
-import type { FlowOptions } from "../flow-options.ts";
 import type { FramePool, KeptFrame } from "../frames/frame-pool.ts";
 import { FrameQueue } from "../frames/frame-queue.ts";
 import { type PayloadView, readPayload } from "../frames/payload.ts";
+import type { FlowOptions } from "../options.ts";
 import type { XgressPath } from "../path.ts";
-import type { AckScheduler, AckSource } from "./ack-scheduler.ts";
+import type { AckScheduler, AckSource } from "../timers.ts";
 import { AckBatch, AckTemplate } from "./acknowledgement.ts";
 import { Arrival, ReceiveBuffer, type ReceiveBufferDetail } from "./receive-buffer.ts";
 
@@ -86,7 +86,7 @@ export class PayloadReceiver implements AckSource {
       this.#counters.dropped++;
       return;
     }
-    const arrival = this.#buffer.arrive(sequence, size, this.#pool.mostWaiting);
+    const arrival = this.#buffer.arrive(sequence, size, this.#pool.maxWaiting);
     if (arrival === Arrival.NoRoom) {
       this.#counters.dropped++;
       return;
@@ -136,7 +136,7 @@ export class PayloadReceiver implements AckSource {
     if (!this.#stopped && this.#acks.count > 0) this.#writeAcks();
   }
 
-  /** Nobody outside takes anything any more: what is held goes, what comes is acknowledged. */
+  /** The outside takes nothing any more: drops what is held, and acknowledges what comes. */
   dropHeld(): void {
     this.#held.clear((frame) => this.#giveHeld(frame));
   }

@@ -1,4 +1,4 @@
-import { type FlowOptions, flowDefaults } from "../flow-options.ts";
+import { type FlowOptions, flowDefaults } from "../options.ts";
 
 /** What to do with a payload that arrived. */
 export const Arrival = {
@@ -14,12 +14,7 @@ export const Arrival = {
 export type Arrival = (typeof Arrival)[keyof typeof Arrival];
 
 /** Counters of a receive buffer, for inspection. */
-export interface ReceiveBufferDetail {
-  readonly size: number;
-  readonly payloadCount: number;
-  readonly sequence: number;
-  readonly maxSequence: number;
-}
+export type ReceiveBufferDetail = ReturnType<ReceiveBuffer<unknown>["detail"]>;
 
 /** A fill above which a fall to less than half is worth an acknowledgement of its own. */
 const WORTH_REPORTING = 10_000;
@@ -125,7 +120,7 @@ export class ReceiveBuffer<T> {
     this.#early.clear();
   }
 
-  detail(): ReceiveBufferDetail {
+  detail() {
     return {
       size: this.#held,
       payloadCount: this.#early.size,

@@ -2,14 +2,13 @@ import { XgressFlag } from "../../catalogue/xgress.ts";
 import type { FrameView } from "../../frame/frame.ts";
 import type { Waiter } from "../../socket/fair-output.ts";
 import type { XgressCounters, XgressLoad } from "../counters.ts";
-import type { FlowOptions } from "../flow-options.ts";
-import type { FramePool, KeptFrame } from "../frames/frame-pool.ts";
+import { type FramePool, type KeptFrame, Standstill } from "../frames/frame-pool.ts";
 import { FrameQueue } from "../frames/frame-queue.ts";
+import type { FlowOptions } from "../options.ts";
 import type { XgressPath } from "../path.ts";
 import { AckView, readAck } from "../receive/acknowledgement.ts";
 import { type BodySealer, PayloadWriter } from "./payload-writer.ts";
 import { MAX_PATIENCE_MS, SendBuffer, type SendBufferDetail } from "./send-buffer.ts";
-import { Standstill } from "./standstill.ts";
 
 /** What one circuit may have waiting to be sent before its source is stopped, and where it may go on. */
 const INPUT_FULL = 1024 * 1024;

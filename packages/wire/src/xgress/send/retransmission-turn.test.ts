@@ -3,12 +3,12 @@ import { XgressFlag } from "../../catalogue/xgress.ts";
 import { FrameParser } from "../../frame/frame.ts";
 import type { Waiter } from "../../socket/fair-output.ts";
 import { xgressCounters } from "../counters.ts";
-import { flowDefaults } from "../flow-options.ts";
 import { FramePool } from "../frames/frame-pool.ts";
 import { PayloadView, readPayload } from "../frames/payload.ts";
+import { flowDefaults } from "../options.ts";
 import type { XgressPath } from "../path.ts";
 import { AckBatch, AckTemplate } from "../receive/acknowledgement.ts";
-import { ScanTimer } from "../scan-timer.ts";
+import { ScanTimer } from "../timers.ts";
 import { PayloadSender } from "./payload-sender.ts";
 
 beforeEach(() => {

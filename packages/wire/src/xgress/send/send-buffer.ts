@@ -1,8 +1,7 @@
-import { type FlowOptions, flowDefaults } from "../flow-options.ts";
 import { ms16 } from "../frames/payload.ts";
+import { type FlowOptions, flowDefaults } from "../options.ts";
 import { ACK_ALLOWANCE_MS, type AckView, echoOf } from "../receive/acknowledgement.ts";
-import { LossEvidence } from "./loss-evidence.ts";
-import { RoundTrip } from "./round-trip.ts";
+import { LossEvidence, RoundTrip } from "./retransmission.ts";
 
 /** Least time between two looks for payloads to retransmit. */
 const SCAN_GAP_MS = 64;
@@ -11,22 +10,7 @@ const FIRST_CAPACITY = 64;
 export const MAX_PATIENCE_MS = 5_000;
 
 /** Counters of a send buffer, for inspection and metrics. */
-export interface SendBufferDetail {
-  readonly windowSize: number;
-  readonly queuedPayloadCount: number;
-  readonly linkSendBufferSize: number;
-  readonly linkRecvBufferSize: number;
-  readonly accumulator: number;
-  readonly successfulAcks: number;
-  readonly duplicateAcks: number;
-  readonly retransmits: number;
-  readonly blockedByLocalWindow: boolean;
-  readonly blockedByRemoteWindow: boolean;
-  readonly retxScale: number;
-  readonly retxThreshold: number;
-  readonly closeWhenEmpty: boolean;
-  readonly closed: boolean;
-}
+export type SendBufferDetail = ReturnType<SendBuffer<unknown>["detail"]>;
 
 /**
  * The sending side of one direction of a circuit: which payloads are in flight, whether another may leave, what is sent
@@ -249,7 +233,7 @@ export class SendBuffer<T> {
     this.#base = this.#next;
   }
 
-  detail(): SendBufferDetail {
+  detail() {
     return {
       windowSize: this.#window,
       queuedPayloadCount: this.#inFlight,

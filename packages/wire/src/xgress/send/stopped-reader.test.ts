@@ -16,7 +16,7 @@ class CountedFabric extends JoinedFabric {
   payloads = 0;
   retransmissions = 0;
   losesAcks = false;
-  /** Others always wait for the connection: whoever comes finds it full, and gets a turn in the ring. */
+  /** Others always wait for the connection: a newcomer finds it full, and gets a turn in the ring. */
   isBusy = false;
   readonly #ring = new Set<Waiter>();
 
@@ -92,7 +92,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A circuit that is written to until its writer is told to stop, because nobody reads. */
+/** A circuit that is written to until its writer is told to stop, because no one reads. */
 function stoppedCircuit(options = xgressDefaults) {
   const end = (side: Side) => {
     const port = new Port();
@@ -185,7 +185,7 @@ test("where others always wait for the connection, the next question has its tur
   fabric.isBusy = false;
 });
 
-test("a writer that has said everything is done with it, though nobody reads: the rest passes, and the end", () => {
+test("a writer that has sent everything is done, though no one reads: the rest passes, and the end", () => {
   const { writer, reader, written } = stoppedCircuit();
   writer.xgress.endInput();
   vi.advanceTimersByTime(5_000);

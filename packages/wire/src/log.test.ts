@@ -1,6 +1,14 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { boundedLog } from "./bounded-log.ts";
+import { boundedLog, shownText } from "./log.ts";
 import { RecordingLogger } from "./testing/recording-logger.ts";
+
+test("a claim is shown with at most 100 characters, none of them halved", () => {
+  expect(shownText("x".repeat(100))).toBe("x".repeat(100));
+  expect(shownText("x".repeat(101))).toBe(`${"x".repeat(99)}…`);
+  expect(shownText("x".repeat(1_000_000))).toHaveLength(100);
+  expect(shownText(`${"x".repeat(98)}😀😀`)).toBe(`${"x".repeat(98)}…`);
+  expect(shownText("abcdef", 4)).toBe("abc…");
+});
 
 let written: RecordingLogger;
 
@@ -34,7 +42,7 @@ test("of lines with the same reason the first few of a minute are written, then 
   expect(lines()).toEqual([]);
 });
 
-test("a frequent reason hides no other one, and reasons that a stranger makes up have a bound of their own", () => {
+test("a frequent reason hides no other one, and reasons that a client invents have a bound of their own", () => {
   const log = boundedLog(written, { perReason: 2, perMessage: 10 });
   for (let i = 0; i < 100; i++) log.warn({ code: "OFTEN" }, "refused");
   log.warn({ err: new Error("seldom") }, "refused");

@@ -1,4 +1,4 @@
-import type { FlowOptions } from "../flow-options.ts";
+import type { FlowOptions } from "../options.ts";
 
 /** The measured way there and back, and how long a payload waits for its acknowledgement before it is sent again. */
 export class RoundTrip {
@@ -51,5 +51,47 @@ export class RoundTrip {
   #capped(threshold: number): number {
     const floored = Math.max(threshold, this.#options.retxFloorMs);
     return this.#options.retxMaxMs > 0 ? Math.min(floored, this.#options.retxMaxMs) : floored;
+  }
+}
+
+/**
+ * What acknowledgements tell of those that did not come: late is not lost. A busy machine holds up a whole window, and
+ * all of it sent twice makes it only busier. But what has no answer while something that was sent after it has one, was
+ * lost, or its acknowledgement was (docs/protocol/xgress.md "Sender").
+ */
+export class LossEvidence {
+  #sendings = 0;
+  #answered = 0;
+  #maybe = 0;
+  #maybeAt = 0;
+
+  /** The number of one more sending. */
+  next(): number {
+    return ++this.#sendings;
+  }
+
+  /** The only sending of a payload was answered. */
+  answered(sending: number): void {
+    this.#answered = Math.max(this.#answered, sending);
+    this.#maybe = 0;
+  }
+
+  /**
+   * A payload that was sent more than once, last as `sending`, was acknowledged. It is unknown for which sending:
+   * if it was the first one, the others are acknowledged, too, any moment now.
+   */
+  maybeAnswered(sending: number, now: number): void {
+    this.#maybe = Math.max(this.#maybe, sending);
+    this.#maybeAt = now;
+  }
+
+  /** That moment was `ms` long. */
+  settle(now: number, ms: number): void {
+    if (this.#maybe > 0 && now - this.#maybeAt > ms) this.answered(this.#maybe);
+  }
+
+  /** Whether something was answered that was sent later than this. */
+  isOvertaken(sending: number): boolean {
+    return sending < this.#answered;
   }
 }
