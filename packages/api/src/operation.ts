@@ -204,8 +204,6 @@ export type Handler<O extends Operation, S, Q> = (context: HandlerContext<O, S, 
 /** One handler for each operation of a table: leaving one out, or adding one too many, is a type error. */
 export type Handlers<T extends OperationTable, S, Q> = { readonly [K in keyof T]: Handler<T[K], S, Q> };
 
-// --- builders ---------------------------------------------------------------------------------------------------
-
 /** No query parameters of its own. */
 type NoQuery = Record<never, never>;
 
@@ -352,7 +350,6 @@ export function action<P extends string, A extends AuthRule, B extends BodySpec 
   return { method, path, auth, summary, query: query<NoQuery>(undefined), body, response, errors };
 }
 
-/** PUT of all fields. */
 export function replace<P extends string, A extends AuthRule, S extends z.ZodType>(
   path: P,
   auth: A,
@@ -362,7 +359,6 @@ export function replace<P extends string, A extends AuthRule, S extends z.ZodTyp
   return action("PUT", path, auth, json(schema), summary);
 }
 
-/** PATCH of the supplied fields. */
 export function patch<P extends string, A extends AuthRule, S extends z.ZodType>(
   path: P,
   auth: A,
