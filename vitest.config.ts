@@ -29,7 +29,7 @@ export default defineConfig({
       },
     ],
     // One embedded PostgreSQL for the whole run, started when the first test asks for a store.
-    globalSetup: ["controller/src/store/postgres/test-server.ts"],
+    globalSetup: ["controller/src/store/testing/test-server.ts"],
     // Two workers keep two cores busy without starving timers.
     maxWorkers: 2,
     ...run,

@@ -45,10 +45,9 @@ import { summarize } from "./model/summary.ts";
 import { startUpkeep } from "./model/upkeep.ts";
 import { Pki } from "./pki/pki.ts";
 import { openStore } from "./store/database.ts";
-import { KeyVault } from "./store/key-vault.ts";
 import type { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
 import { withinRequest } from "./store/request-signal.ts";
-import { loadSecrets } from "./store/secrets.ts";
+import { KeyVault, loadSecrets } from "./store/secrets.ts";
 
 const MAX_FINDINGS = 100;
 

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { testDatabase } from "./store/testing.ts";
+import { testDatabase } from "./store/testing/test-store.ts";
 
 const PROGRAM = new URL("./main.ts", import.meta.url).pathname;
 

@@ -7,7 +7,7 @@ export default defineConfig({
     root: import.meta.dirname,
     include: ["**/*.test.ts"],
     // One embedded PostgreSQL for the controllers that run in the processes of the tests.
-    globalSetup: ["../../controller/src/store/postgres/test-server.ts"],
+    globalSetup: ["../../controller/src/store/testing/test-server.ts"],
     ...project,
     maxWorkers: 2,
     testTimeout: 120_000,

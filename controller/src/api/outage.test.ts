@@ -1,7 +1,7 @@
 import type { Logger } from "@sallyport/wire";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { BreakableWay } from "../store/postgres/breakable-way.ts";
+import { BreakableWay } from "../store/testing/breakable-way.ts";
 import { startTestController, type TestController } from "./testing/test-controller.ts";
 
 describe("a controller whose database goes away", () => {
@@ -46,7 +46,7 @@ describe("a controller whose database goes away", () => {
       });
     }
     expect(test.ctx.store.outage.since).toBeInstanceOf(Date);
-    await way.mend();
+    await way.restore();
     await expect.poll(async () => (await test.admin("GET", "/services")).status, { timeout: 20_000 }).toBe(200);
     const { json } = await test.admin("GET", "/services");
     expect(json.data.map((service: { name: string }) => service.name)).toEqual([name]);

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
-import { lockWaits } from "../store/testing.ts";
+import { lockWaits } from "../store/testing/test-store.ts";
 import { resetAdministrator } from "./admin-reset.ts";
 import { hashPassword } from "./password.ts";
 

@@ -7,9 +7,8 @@ import { Pki } from "../pki/pki.ts";
 import { DEFAULT_LIFETIMES } from "../pki/testing.ts";
 import type { ChangeSubscriber } from "../store/change-log.ts";
 import type { Store } from "../store/database.ts";
-import { KeyVault } from "../store/key-vault.ts";
-import { Secrets } from "../store/secrets.ts";
-import { interposed } from "../store/testing.ts";
+import { KeyVault, Secrets } from "../store/secrets.ts";
+import { interposed } from "../store/testing/test-store.ts";
 import { CertificateUpkeep } from "./certificate-upkeep.ts";
 import { changeNetworkKeys, saveNetworkKeys } from "./network-keys.ts";
 

@@ -6,8 +6,7 @@ import type { Enrollments } from "../model/identity/enrollments.ts";
 import type { Lifetimes } from "../pki/issue.ts";
 import { type PkiMaterial, renew, retire } from "../pki/material.ts";
 import type { ApiCertificates, Pki } from "../pki/pki.ts";
-import { KeyVault } from "../store/key-vault.ts";
-import type { Secrets } from "../store/secrets.ts";
+import { KeyVault, type Secrets } from "../store/secrets.ts";
 import { changeNetworkKeys, loadNetworkKeys, NETWORK_KEYS_KIND } from "./network-keys.ts";
 import { countFormerLeaves, isNone, reservedRouterNames } from "./stored-certificates.ts";
 

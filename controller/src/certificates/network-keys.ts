@@ -3,8 +3,7 @@ import type { Db, ModelStore } from "../model/context.ts";
 import { PkiError } from "../pki/issue.ts";
 import { checkMaterial, type PkiMaterial } from "../pki/material.ts";
 import { appendChange } from "../store/change-log.ts";
-import { KeyVault } from "../store/key-vault.ts";
-import type { Secrets } from "../store/secrets.ts";
+import { KeyVault, type Secrets } from "../store/secrets.ts";
 
 const NAME = "pki";
 

@@ -4,8 +4,7 @@ import { sql } from "kysely";
 import { expect, test } from "vitest";
 import { startTestController } from "../api/testing/test-controller.ts";
 import { DEFAULT_LIFETIMES } from "../pki/testing.ts";
-import { KeyVault } from "../store/key-vault.ts";
-import { Secrets } from "../store/secrets.ts";
+import { KeyVault, Secrets } from "../store/secrets.ts";
 import { CertificateUpkeep } from "./certificate-upkeep.ts";
 import { saveNetworkKeys } from "./network-keys.ts";
 

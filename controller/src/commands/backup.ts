@@ -4,14 +4,13 @@ import { readControllerConfigFile } from "@sallyport/controller-config";
 import type pg from "pg";
 import { loadNetworkKeys } from "../certificates/network-keys.ts";
 import { secretKeyFile, storeLocation } from "../config/settings.ts";
-import { BackupError } from "../store/backup/backup-error.ts";
+import { BackupError } from "../store/backup/backup-file.ts";
 import { restoreBackup, verifyBackup } from "../store/backup/restore-backup.ts";
 import { writeBackup } from "../store/backup/write-backup.ts";
 import { openStore } from "../store/database.ts";
-import { KeyVault } from "../store/key-vault.ts";
 import { EmbeddedPostgres } from "../store/postgres/embedded.ts";
 import { HolderLock, requireUnheld } from "../store/postgres/holder-lock.ts";
-import { loadSecrets } from "../store/secrets.ts";
+import { KeyVault, loadSecrets } from "../store/secrets.ts";
 import type { CommandContext } from "./command.ts";
 import { connectionToRunning } from "./open-beside.ts";
 

@@ -7,9 +7,8 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { checkPassword } from "../auth/password.ts";
 import { requireNetworkKeys } from "../certificates/network-keys.ts";
 import { openStore } from "../store/database.ts";
-import { KeyVault } from "../store/key-vault.ts";
-import { loadSecrets, newSecretKey } from "../store/secrets.ts";
-import { testDatabase } from "../store/testing.ts";
+import { KeyVault, loadSecrets, newSecretKey } from "../store/secrets.ts";
+import { testDatabase } from "../store/testing/test-store.ts";
 import type { InitCommand } from "./command-line.ts";
 import { AdminError, initNetwork } from "./init.ts";
 

@@ -14,11 +14,10 @@ import { hostsOf, lifetimes, secretKeyFile, storeLocation } from "../config/sett
 import { hasAdmin, seed, seedAdmin } from "../model/seeds.ts";
 import { createPkiMaterial } from "../pki/material.ts";
 import { openStore, type Store } from "../store/database.ts";
-import { KeyVault } from "../store/key-vault.ts";
 import { makeFolder } from "../store/make-folder.ts";
 import { isReachable } from "../store/postgres/postgres-binaries.ts";
-import { postgresUser } from "../store/postgres/postgres-user.ts";
-import { createSecretKeyFile, loadSecrets, SECRET_KEY_VARIABLE } from "../store/secrets.ts";
+import { postgresUser } from "../store/postgres/postgres-process.ts";
+import { createSecretKeyFile, KeyVault, loadSecrets, SECRET_KEY_VARIABLE } from "../store/secrets.ts";
 import type { CommandContext } from "./command.ts";
 import type { GivenFile, InitCommand, NewFolder } from "./command-line.ts";
 import { readCa } from "./imported-ca.ts";

@@ -4,7 +4,7 @@ import type { ClientConfig } from "pg";
 import { storeLocation } from "../config/settings.ts";
 import { openStore, type Store } from "../store/database.ts";
 import { connectionTo } from "../store/postgres/embedded.ts";
-import { isAlive, readPostmaster } from "../store/postgres/postmaster-file.ts";
+import { isAlive, readPostmaster } from "../store/postgres/postgres-process.ts";
 
 /**
  * The store of a configuration for a command that works beside the controller: on the database that it runs with, or, when there is no controller, on one

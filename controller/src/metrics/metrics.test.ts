@@ -2,7 +2,7 @@ import { get } from "node:http";
 import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HealthChecks } from "../health/health-checks.ts";
-import { type TestStore, testStore } from "../store/testing.ts";
+import { type TestStore, testStore } from "../store/testing/test-store.ts";
 import { Metrics } from "./metrics.ts";
 import { metricsPage, startMetricsListener } from "./serve-metrics.ts";
 import { connectMetrics, type FabricHappening } from "./sources.ts";

@@ -1,30 +1,13 @@
-/** What the writes of all entities share. */
+/** What the reads and writes of all entities share. */
 import { fieldError, notFound } from "@sallyport/api";
-import { sql } from "kysely";
+import { type Selectable, sql } from "kysely";
+import { appendChange } from "../store/change-log.ts";
+import { LoggedStatement } from "../store/logged-write.ts";
+import type { Database } from "../store/schema.ts";
 import type { Db } from "./context.ts";
 
-/** Tables of entities with an id. */
-export type EntityTable =
-  | "identity"
-  | "router"
-  | "service"
-  | "config"
-  | "config_type"
-  | "service_policy"
-  | "edge_router_policy"
-  | "service_edge_router_policy"
-  | "terminator"
-  | "auth_policy"
-  | "authenticator"
-  | "enrollment"
-  | "api_session"
-  | "session"
-  | "posture_check"
-  | "ca"
-  | "ext_jwt_signer";
-
 /** How error texts name what a table holds. */
-export const ENTITY_NAMES: Readonly<Record<EntityTable, string>> = {
+export const ENTITY_NAMES = {
   identity: "identity",
   router: "router",
   service: "service",
@@ -42,7 +25,10 @@ export const ENTITY_NAMES: Readonly<Record<EntityTable, string>> = {
   posture_check: "postureCheck",
   ca: "ca",
   ext_jwt_signer: "externalJwtSigner",
-};
+} as const;
+
+/** Tables of entities with an id. */
+export type EntityTable = keyof typeof ENTITY_NAMES;
 
 /** A value for a JSON column; an absent one stays absent. */
 export function json(value: object): string;
@@ -62,6 +48,57 @@ export function found<T>(row: T | undefined, table: EntityTable, id: string): T 
   return row;
 }
 
+/** The row of an entity. */
+export async function findEntity<T extends EntityTable>(
+  db: Db,
+  table: T,
+  id: string,
+): Promise<Selectable<Database[T]> | undefined> {
+  const { rows } = await sql<Selectable<Database[T]>>`
+    SELECT * FROM ${sql.table(table)} WHERE id = ${id}`.execute(db);
+  return rows[0];
+}
+
+/** @throws ApiError 404 */
+export async function getEntity<T extends EntityTable>(db: Db, table: T, id: string): Promise<Selectable<Database[T]>> {
+  return found(await findEntity(db, table, id), table, id);
+}
+
+/** The row of an entity, held until the transaction ends. @throws ApiError 404 */
+export async function lockEntity<T extends EntityTable>(
+  trx: Db,
+  table: T,
+  id: string,
+): Promise<Selectable<Database[T]>> {
+  const { rows } = await sql<Selectable<Database[T]>>`
+    SELECT * FROM ${sql.table(table)} WHERE id = ${id} FOR UPDATE`.execute(trx);
+  return found(rows[0], table, id);
+}
+
+/** @throws ApiError 404 unless the entity exists */
+export async function requireEntity(db: Db, table: EntityTable, id: string): Promise<void> {
+  const { rows } = await sql`SELECT 1 FROM ${sql.table(table)} WHERE id = ${id}`.execute(db);
+  found(rows[0], table, id);
+}
+
+/** Deletes the row of an entity and records it. @throws ApiError 404 */
+export async function deleteEntity(trx: Db, table: EntityTable, id: string): Promise<void> {
+  const { numAffectedRows } = await sql`DELETE FROM ${sql.table(table)} WHERE id = ${id}`.execute(trx);
+  found(numAffectedRows || undefined, table, id);
+  await appendChange(trx, { kind: table, key: id, op: "delete" });
+}
+
+/** By its id, or else by its name. */
+export async function findByIdOrName<T extends "identity" | "service">(
+  db: Db,
+  table: T,
+  idOrName: string,
+): Promise<Selectable<Database[T]> | undefined> {
+  const { rows } = await sql<Selectable<Database[T]>>`SELECT * FROM ${sql.table(table)}
+    WHERE id = ${idOrName} OR name = ${idOrName} ORDER BY id = ${idOrName} DESC`.execute(db);
+  return rows[0];
+}
+
 /** The names of entities by id; ids that are unknown are left out. */
 export async function namesOf(db: Db, table: EntityTable, ids: Iterable<string>): Promise<ReadonlyMap<string, string>> {
   const wanted = [...new Set(ids)];
@@ -69,4 +106,36 @@ export async function namesOf(db: Db, table: EntityTable, ids: Iterable<string>)
   const { rows } = await sql<{ id: string; name: string }>`
     SELECT id, name FROM ${sql.table(table)} WHERE id = ANY (${wanted}::text[])`.execute(db);
   return new Map(rows.map((row) => [row.id, row.name]));
+}
+
+/** By table and columns: as many as there are ways to change an entity, a few in practice. */
+const statements = new Map<string, LoggedStatement<{ id: string }>>();
+
+/**
+ * Sets columns of one row and records the change with the row's role attributes before it, in one statement: no transaction around it, one way to the
+ * database and back. Columns whose value is undefined stay as they are.
+ *
+ * @param values by column; names from the program's text only, never from a caller
+ * @throws ApiError 404
+ */
+export async function updateAttributed(
+  db: Db,
+  table: Extract<EntityTable, "identity" | "service">,
+  id: string,
+  values: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const columns = Object.keys(values).filter((column) => values[column] !== undefined);
+  const name = `${table} ${columns.join()}`;
+  let statement = statements.get(name);
+  if (statement === undefined) {
+    const set = columns.map((column, index) => `${column} = $${index + 2}`);
+    // The lock waits for other writers, and what it returns is the newest state of the row, which the update then goes on from.
+    statement = new LoggedStatement(
+      `WITH old AS (SELECT id, attrs FROM ${table} WHERE id = $1 FOR UPDATE),
+        done AS (UPDATE ${table} e SET ${set.join()} FROM old WHERE e.id = old.id)`,
+      { changes: [{ kind: table, op: "update", of: "old", before: { attrs: "attrs" } }], answer: "SELECT id FROM old" },
+    );
+    statements.set(name, statement);
+  }
+  found(await statement.first(db, [id, ...columns.map((column) => values[column])]), table, id);
 }

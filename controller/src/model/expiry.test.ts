@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { appendChange, currentSnapshot, pruneChanges, readChanges } from "../store/change-log.ts";
-import { settled, type TestStore, testStore } from "../store/testing.ts";
+import { settled, type TestStore, testStore } from "../store/testing/test-store.ts";
 import { expiries } from "./expiry.ts";
 import { seed } from "./seeds.ts";
 import { testContext } from "./testing/test-context.ts";
@@ -28,7 +28,7 @@ it("keeps tables flat under churn: what expires goes, in batches, and the change
   const sweeps = expiries({ ...testContext(test.store), now });
   const sizes: number[][] = [];
   for (; day < 120; day += 10) {
-    // Ten days of invitations that nobody takes up, and of session certificates.
+    // Ten days of enrollments that no client completes, and of session certificates.
     await sql`INSERT INTO identity (id, name, type_id) SELECT 'd' || ${day}::int || '-' || n, 'd' || ${day}::int || '-' || n, 'Default' FROM generate_series(1, 700) n`.execute(
       db,
     );
@@ -54,7 +54,7 @@ it("keeps tables flat under churn: what expires goes, in batches, and the change
   for (const [, , log] of late) expect(log).toBeLessThan(2_000);
 });
 
-it("a long transaction loses nothing that it wrote, and resets nobody", async () => {
+it("a long transaction loses nothing that it wrote, and resets no subscriber", async () => {
   const { db } = test.store;
   await settled(test.store);
   let since = await currentSnapshot(db);

@@ -8,12 +8,12 @@ import { Enrollments } from "./identity/enrollments.ts";
 import { ExtJwtSigners } from "./identity/ext-jwt-signers.ts";
 import { Identities } from "./identity/identities.ts";
 import { Mfa } from "./identity/mfa.ts";
-import { ServiceConfigOverrides } from "./identity/service-config-overrides.ts";
 import { Traces } from "./identity/traces.ts";
 import { DataIntegrity } from "./integrity/data-integrity.ts";
 import { Snapshots } from "./integrity/snapshots.ts";
 import { Configs } from "./network/configs.ts";
 import { Routers } from "./network/routers.ts";
+import { ServiceConfigOverrides } from "./network/service-configs.ts";
 import { Services } from "./network/services.ts";
 import { Terminators } from "./network/terminators.ts";
 import { EDGE_ROUTER_POLICY, Policies, SERVICE_EDGE_ROUTER_POLICY, SERVICE_POLICY } from "./policy/policies.ts";
@@ -23,40 +23,8 @@ import { PostureChecks } from "./posture/posture-checks.ts";
 import { ApiSessions } from "./session/api-sessions.ts";
 import { Sessions } from "./session/sessions.ts";
 
-/** The entities of a network, and the rules between them. */
-export interface Model {
-  readonly identities: Identities;
-  readonly serviceConfigOverrides: ServiceConfigOverrides;
-  readonly authenticators: Authenticators;
-  readonly authPolicies: AuthPolicies;
-  readonly extJwtSigners: ExtJwtSigners;
-  readonly enrollments: Enrollments;
-  readonly cas: Cas;
-  readonly certificateExtensions: CertificateExtensions;
-  readonly mfa: Mfa;
-  readonly routers: Routers;
-  readonly services: Services;
-  readonly configs: Configs;
-  readonly servicePolicies: Policies;
-  readonly edgeRouterPolicies: Policies;
-  readonly serviceEdgeRouterPolicies: Policies;
-  readonly terminators: Terminators;
-  readonly postureChecks: PostureChecks;
-  readonly posture: Posture;
-  readonly apiSessions: ApiSessions;
-  readonly sessions: Sessions;
-  readonly traces: Traces;
-  /** How many rows the tables have, kept by the change log. */
-  readonly counts: RowCounts;
-  /** Policy in memory; ended by the upkeep. */
-  readonly policy: PolicyMirror;
-  /** Ended by the upkeep, too. */
-  readonly integrity: DataIntegrity;
-  readonly snapshots: Snapshots;
-}
-
 /** The model on a store. It starts nothing: see `upkeep.ts` for what runs by time. */
-export function createModel(ctx: ModelContext): Model {
+export function createModel(ctx: ModelContext) {
   const enrollments = new Enrollments(ctx);
   const policy = new PolicyMirror(ctx);
   const posture = new Posture(ctx, policy);
@@ -64,7 +32,7 @@ export function createModel(ctx: ModelContext): Model {
   const authenticators = new Authenticators(ctx, enrollments);
   return {
     identities,
-    serviceConfigOverrides: new ServiceConfigOverrides(ctx, identities),
+    serviceConfigOverrides: new ServiceConfigOverrides(ctx),
     enrollments,
     cas: new Cas(ctx),
     certificateExtensions: new CertificateExtensions(ctx, authenticators),
@@ -84,9 +52,14 @@ export function createModel(ctx: ModelContext): Model {
     apiSessions: new ApiSessions(ctx),
     sessions: new Sessions(ctx, posture),
     traces: new Traces(ctx.now),
+    /** How many rows the tables have, kept by the change log. */
     counts: new RowCounts(ctx.store),
+    /** Policy in memory. The upkeep ends it, and the integrity runs. */
     policy,
     integrity: new DataIntegrity(ctx, policy),
     snapshots: new Snapshots(ctx),
   };
 }
+
+/** The entities of a network, and the rules between them. */
+export type Model = Readonly<ReturnType<typeof createModel>>;

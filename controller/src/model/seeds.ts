@@ -1,12 +1,21 @@
 /** The entities that every network has from the start: see docs/protocol/store.md, "From the start". */
 import { appendChange } from "../store/change-log.ts";
+import { hostV1, hostV2, interceptV1, tunnelerClientV1, tunnelerServerV1 } from "../store/config-schemas.ts";
 import { randomEntityId } from "../store/ids.ts";
 import type { Db, ModelStore } from "./context.ts";
 import { json } from "./entity.ts";
-import { FIXED_CONFIG_TYPES } from "./network/fixed-config-types.ts";
-import { translated } from "./store-errors.ts";
+import { transact, translated } from "./store-errors.ts";
 
 export const DEFAULT_AUTH_POLICY = "default";
+
+/** The config types that every network has, because tunnelers look for them by name. Their ids are fixed, too. docs/protocol/configs.md explains the keys. */
+export const FIXED_CONFIG_TYPES = [
+  { id: "g7cIWbcGg", name: "intercept.v1", schema: interceptV1 },
+  { id: "NH5p4FpGR", name: "host.v1", schema: hostV1 },
+  { id: "host.v2", name: "host.v2", schema: hostV2 },
+  { id: "f2dd2df0-9c04-4b84-a91e-71437ac229f1", name: "ziti-tunneler-client.v1", schema: tunnelerClientV1 },
+  { id: "cea49285-6c07-42cf-9f52-09a9b115c783", name: "ziti-tunneler-server.v1", schema: tunnelerServerV1 },
+] as const;
 
 /** Makes the default authentication policy and the fixed config types where they are missing. Safe to run at every start. */
 export async function seed(store: ModelStore): Promise<void> {
@@ -60,36 +69,34 @@ export async function seedAdmin(
   store: ModelStore,
   admin: { readonly name: string; readonly username: string; readonly passwordHash: string },
 ): Promise<string | undefined> {
-  return translated(() =>
-    store.transaction(async (trx) => {
-      const present = await trx
-        .selectFrom("identity")
-        .select("id")
-        .where("is_default_admin", "=", true)
-        .executeTakeFirst();
-      if (present !== undefined) return undefined;
-      const id = randomEntityId();
-      await trx
-        .insertInto("identity")
-        .values({ id, name: admin.name, type_id: "Default", is_admin: true, is_default_admin: true })
-        .execute();
-      const authenticatorId = randomEntityId();
-      await trx
-        .insertInto("authenticator")
-        .values({
-          id: authenticatorId,
-          identity_id: id,
-          method: "updb",
-          username: admin.username,
-          password_hash: admin.passwordHash,
-        })
-        .execute();
-      await appendChange(
-        trx,
-        { kind: "identity", key: id, op: "create" },
-        { kind: "authenticator", key: authenticatorId, op: "create" },
-      );
-      return id;
-    }),
-  );
+  return transact(store, async (trx) => {
+    const present = await trx
+      .selectFrom("identity")
+      .select("id")
+      .where("is_default_admin", "=", true)
+      .executeTakeFirst();
+    if (present !== undefined) return undefined;
+    const id = randomEntityId();
+    await trx
+      .insertInto("identity")
+      .values({ id, name: admin.name, type_id: "Default", is_admin: true, is_default_admin: true })
+      .execute();
+    const authenticatorId = randomEntityId();
+    await trx
+      .insertInto("authenticator")
+      .values({
+        id: authenticatorId,
+        identity_id: id,
+        method: "updb",
+        username: admin.username,
+        password_hash: admin.passwordHash,
+      })
+      .execute();
+    await appendChange(
+      trx,
+      { kind: "identity", key: id, op: "create" },
+      { kind: "authenticator", key: authenticatorId, op: "create" },
+    );
+    return id;
+  });
 }

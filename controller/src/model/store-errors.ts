@@ -1,6 +1,9 @@
 /** Turns what PostgreSQL's constraints refuse into the errors of the API (docs/api.md, "Errors"). */
 import { type ApiError, apiError, fieldCause, fieldError, notFound, unhandledCause } from "@sallyport/api";
+import type { Transaction } from "kysely";
 import { DatabaseUnavailableError, StatementTimeoutError } from "../store/outage.ts";
+import type { Database } from "../store/schema.ts";
+import type { ModelStore } from "./context.ts";
 import { ENTITY_NAMES } from "./entity.ts";
 
 interface PgError {
@@ -38,6 +41,11 @@ export async function translated<T>(write: () => Promise<T>): Promise<T> {
   } catch (error) {
     throw (isPgError(error) ? translation(error) : undefined) ?? error;
   }
+}
+
+/** Runs a write in a transaction, {@link translated}. */
+export function transact<T>(store: ModelStore, work: (trx: Transaction<Database>) => Promise<T>): Promise<T> {
+  return translated(() => store.transaction(work));
 }
 
 function translation(error: PgError): ApiError | undefined {

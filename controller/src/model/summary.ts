@@ -24,7 +24,7 @@ const COUNTED: Readonly<Record<string, string>> = {
   terminators: "terminator",
 };
 
-/** Number of entities by collection; those that are no table of ours have a fixed number. */
+/** Number of entities by collection. Collections without a table in this store have a fixed number. */
 export async function summarize(db: Db): Promise<Record<string, number>> {
   const counts = Object.entries(COUNTED).map(
     ([key, table]) => sql`(SELECT count(*) FROM ${sql.table(table)}) AS ${sql.ref(key)}`,

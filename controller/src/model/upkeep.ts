@@ -4,8 +4,7 @@ import { DatabaseUnavailableError } from "../store/outage.ts";
 import type { ModelContext } from "./context.ts";
 import { expiries } from "./expiry.ts";
 import type { Model } from "./model.ts";
-import { lostAccess } from "./policy/lost-access.ts";
-import { removeUnhosted } from "./session/unhosted-terminators.ts";
+import { lostAccess, removeUnhosted } from "./session/lost-access.ts";
 
 const SWEEP_MS = 5_000;
 const FLUSH_MS = 90_000;

@@ -42,7 +42,7 @@ it("takes a full line's places from who has most in it", async () => {
   expect(started).toEqual(["a0", "a1", "b0", "c0"]);
 });
 
-it("keeps administrators waiting for nobody else", async () => {
+it("keeps administrators waiting for no other caller", async () => {
   const { started, refused, ask } = worked({ atATime: 1, inLine: 1 });
   for (const name of ["a0", "b0", "c0"]) void ask(name);
   void ask("admin", { isAdministrator: true });

@@ -1,14 +1,12 @@
 import { Backoff } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
-import { ask } from "./postgres/ask.ts";
-import { CONNECTION_LIMITS } from "./postgres/connection-limits.ts";
-import { StoreClient } from "./postgres/store-client.ts";
+import { ask, CONNECTION_LIMITS, StoreClient } from "./postgres/store-client.ts";
 
 const CHANNEL = "sallyport_change";
 const COALESCE_MS = 25;
 const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 5_000;
+const MAX_PAUSE_MS = 5_000;
 
 export interface ChangeHintsOptions {
   readonly connection: pg.ClientConfig;
@@ -27,7 +25,7 @@ export class ChangeHints {
   #client: pg.Client | undefined;
   #timer: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
-  readonly #backoff = new Backoff({ firstMs: FIRST_PAUSE_MS, maxMs: LONGEST_PAUSE_MS });
+  readonly #backoff = new Backoff({ firstMs: FIRST_PAUSE_MS, maxMs: MAX_PAUSE_MS });
   #processId = 0;
   #closed = false;
 
@@ -67,7 +65,7 @@ export class ChangeHints {
       this.#timer = undefined;
       const client = this.#client;
       if (client === undefined) return;
-      // What the connection does not take does not pile up: it is made anew.
+      // When the connection does not take a hint, a new one replaces it: hints do not pile up.
       ask(client, `NOTIFY ${CHANNEL}`, undefined, this.#options.answerMs).catch((error) => this.#lost(client, error));
     }, COALESCE_MS).unref();
   }

@@ -1,13 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { silentLogger } from "@sallyport/wire";
-import type { Kysely } from "kysely";
-import { sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ChangeHints } from "./change-hints.ts";
 import { appendChange, ChangeLog, currentSnapshot, pruneChanges, readChanges } from "./change-log.ts";
 import type { Store } from "./database.ts";
-import type { EngineTables } from "./engine-tables.ts";
-import { settled, type TestStore, testStore } from "./testing.ts";
+import type { EngineTables } from "./schema.ts";
+import { settled, type TestStore, testStore } from "./testing/test-store.ts";
 
 describe("the change log", () => {
   let test: TestStore;
@@ -81,7 +80,7 @@ describe("the change log", () => {
     expect((await readChanges(engine, second.snapshot)).rows).toEqual([]);
   });
 
-  it("hands each change to every subscriber, and lets one that failed load anew", async () => {
+  it("hands each change to every subscriber, and lets one that failed reload", async () => {
     const good: string[] = [];
     let resets = 0;
     const stops = [
@@ -107,7 +106,7 @@ describe("the change log", () => {
     expect(resets).toBe(1);
   });
 
-  it("gives a reader that loads anew, after it could not at first, what is written meanwhile", async () => {
+  it("gives a reader that reloads, after it could not at first, what is written meanwhile", async () => {
     const known = { loads: 0, hasFailed: false, later: [] as string[] };
     let loaded: () => void = () => undefined;
     const gate = new Promise<void>((open) => {
@@ -161,7 +160,7 @@ describe("the change log", () => {
     expect(await readChanges(engine, now)).toMatchObject({ reset: false, rows: [] });
   });
 
-  it("asks a reader who is too far behind to load anew", async () => {
+  it("asks a reader that is too far behind to reload", async () => {
     await settled(store);
     const before = await currentSnapshot(engine);
     await appendChange(engine, ...[1, 2, 3].map((i) => ({ kind: "far", key: `${i}`, op: "create" as const })));

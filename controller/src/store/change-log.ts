@@ -1,8 +1,8 @@
 import type { Logger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import { Statement } from "./driver/statement.ts";
-import type { EngineTables } from "./engine-tables.ts";
 import { DatabaseUnavailableError, NotHeldError } from "./outage.ts";
+import type { EngineTables } from "./schema.ts";
 
 /** What a writer records: one row per changed entity, in the transaction (better: the statement) that changes it. */
 export interface Change {
@@ -44,7 +44,7 @@ export interface ChangeSubscriber {
   /** Its methods return at once: it gets changes before the others, and {@link ChangeLog.noticed} waits for no others. */
   isPrompt?: boolean;
   onChanges(rows: readonly ChangeRow[], snapshot: string): Promise<void> | void;
-  /** Changes were lost to this subscriber: load everything anew. */
+  /** Changes were lost to this subscriber: it must reload everything. */
   onReset(snapshot: string): Promise<void> | void;
 }
 
@@ -193,7 +193,7 @@ export interface ChangeLogOptions {
 export class ChangeLog {
   readonly #options: Required<Omit<ChangeLogOptions, "onLocalWrite">> & Pick<ChangeLogOptions, "onLocalWrite">;
   readonly #subscribers = new Set<ChangeSubscriber>();
-  /** Those that could not load anew yet. */
+  /** Subscribers that could not reload yet. */
   readonly #behind = new Map<ChangeSubscriber, NodeJS.Timeout>();
   #since = "";
   #position = "";
@@ -293,7 +293,7 @@ export class ChangeLog {
     return this.#queued;
   }
 
-  /** The numbers of transactions that are known mean nothing any more: from the next read on, which is now, every reader loads anew. */
+  /** The known numbers of transactions are no longer valid: reads now, and makes every reader reload. */
   async restart(): Promise<void> {
     this.#isLost = true;
     await this.wake();
@@ -344,7 +344,7 @@ export class ChangeLog {
         if (!(error instanceof DatabaseUnavailableError))
           this.#options.log.error(
             { subscriber: reader.name, error: String(error) },
-            "a reader of the change log failed; it loads anew",
+            "a reader of the change log failed; it reloads",
           );
       }
     }
@@ -361,7 +361,7 @@ export class ChangeLog {
       if (!(error instanceof DatabaseUnavailableError))
         this.#options.log.error(
           { subscriber: reader.name, error: String(error) },
-          "a reader of the change log could not load anew; trying again",
+          "a reader of the change log could not reload; trying again",
         );
       this.#behind.delete(reader);
       if (this.#closed || !this.#subscribers.has(reader)) return;

@@ -3,9 +3,9 @@ import { type Kysely, sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStore, type Store } from "./database.ts";
 import { type Migration, MigrationError, migrate } from "./migrate.ts";
-import { urlOf } from "./postgres/oldest-server.ts";
 import { StoreError } from "./postgres/store-error.ts";
-import { type TestStore, testDatabase, testStore } from "./testing.ts";
+import { urlOf } from "./testing/oldest-server.ts";
+import { type TestStore, testDatabase, testStore } from "./testing/test-store.ts";
 
 describe("a store", () => {
   let test: TestStore;
@@ -27,7 +27,7 @@ describe("a store", () => {
     const lost = store.db.transaction().execute(async (trx) => {
       const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(trx);
       await sql`select pg_terminate_backend(${rows[0]!.pid})`.execute(store.db);
-      // Between two queries nobody but the connection itself can say that it is gone.
+      // Between two queries only the connection itself can say that it is gone.
       await expect
         .poll(async () => (await sql`select from pg_stat_activity where pid = ${rows[0]!.pid}`.execute(store.db)).rows)
         .toEqual([]);
@@ -139,7 +139,7 @@ describe("migrations", () => {
     await expect(migrate(db, [...known.migrations].reverse())).rejects.toThrow("in order of their ids");
   });
 
-  it("make a default administrator that had lost the mark an administrator again, who has to log in anew", async () => {
+  it("make a default administrator that had lost the mark an administrator again, who has to log in again", async () => {
     const { migrations } = await import("./migrations/all.ts");
     const store = stores[0]!;
     const db = store.db as unknown as Kysely<never>;

@@ -5,24 +5,24 @@ import pg from "pg";
 import { ChangeHints } from "./change-hints.ts";
 import { ChangeLog } from "./change-log.ts";
 import { storeDialect } from "./driver/driver.ts";
-import type { EngineTables } from "./engine-tables.ts";
 import { migrate } from "./migrate.ts";
 import { migrations } from "./migrations/all.ts";
 import { Outage } from "./outage.ts";
-import { ask } from "./postgres/ask.ts";
+import { type EmbeddedOptions, EmbeddedPostgres } from "./postgres/embedded.ts";
+import { type DatabaseHeldError, HolderLock, requireUnheld } from "./postgres/holder-lock.ts";
+import { longWorkPool } from "./postgres/long-work.ts";
 import {
   ANSWER_MS,
+  ask,
   CONNECTION_LIMITS,
   POOL_WAIT_MS,
   STATEMENT_ANSWERS,
+  StoreClient,
   setForRequests,
-} from "./postgres/connection-limits.ts";
-import { type EmbeddedOptions, EmbeddedPostgres } from "./postgres/embedded.ts";
-import { type DatabaseHeldError, HolderLock, requireUnheld } from "./postgres/holder-lock.ts";
-import { watchLongWork } from "./postgres/long-work.ts";
-import { StoreClient } from "./postgres/store-client.ts";
+  withClient,
+} from "./postgres/store-client.ts";
 import { isSilence, StoreError, storeErrorOf } from "./postgres/store-error.ts";
-import type { Database } from "./schema.ts";
+import type { Database, EngineTables } from "./schema.ts";
 
 export interface StoreOptions {
   /** A PostgreSQL of the user's: `postgres://user:password@host/database`. */
@@ -140,15 +140,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 
 /** On a connection of its own: those that serve requests belong to an epoch, which needs the schema. */
 async function migrateApart(connection: pg.ClientConfig, answerMs: number, log: Logger): Promise<string[]> {
-  const pool = new pg.Pool({
-    ...connection,
-    ...CONNECTION_LIMITS,
-    max: 1,
-    application_name: "sallyport migrations",
-    Client: StoreClient,
-    onConnect: (client) => watchLongWork(client, connection, { answerMs, log }),
-  });
-  pool.on("error", () => undefined);
+  const pool = longWorkPool(connection, "sallyport migrations", { answerMs, log });
   const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });
   try {
     return await migrate(db, migrations);
@@ -172,24 +164,14 @@ async function reach(
     return server.connection;
   }
   const config = connection ?? { connectionString: url ?? "" };
-  const client = new StoreClient({ ...config, ...CONNECTION_LIMITS, connectionTimeoutMillis: 2 * answerMs });
-  client.on("error", () => undefined);
-  try {
-    await client.connect();
-    const [server] = await ask<{ version: string; name: string }>(
-      client,
-      "SELECT current_setting('server_version_num') AS version, current_setting('server_version') AS name",
-      [],
-      answerMs,
-    );
-    if (Number(server?.version) < OLDEST_SERVER) {
-      throw new StoreError(`the database server is PostgreSQL ${server?.name}: version 15 or newer is needed`);
-    }
-  } catch (error) {
-    if (error instanceof StoreError) throw error;
+  const text = "SELECT current_setting('server_version_num') AS version, current_setting('server_version') AS name";
+  const [server] = await withClient({ ...config, connectionTimeoutMillis: 2 * answerMs }, (client) =>
+    ask<{ version: string; name: string }>(client, text, [], answerMs),
+  ).catch((error: unknown) => {
     throw storeErrorOf(config, error);
-  } finally {
-    await client.end().catch(() => undefined);
+  });
+  if (Number(server?.version) < OLDEST_SERVER) {
+    throw new StoreError(`the database server is PostgreSQL ${server?.name}: version 15 or newer is needed`);
   }
   return config;
 }

@@ -4,7 +4,7 @@ import { appendChange, type ChangeRow } from "./change-log.ts";
 import { UndeclaredChangeError } from "./driver/connection.ts";
 import { Statement } from "./driver/statement.ts";
 import { LoggedStatement, loggedWrite } from "./logged-write.ts";
-import { type TestStore, testStore } from "./testing.ts";
+import { type TestStore, testStore } from "./testing/test-store.ts";
 
 let test: TestStore;
 let rows: ChangeRow[] = [];

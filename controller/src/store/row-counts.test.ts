@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { appendChange, type ChangeSubscriber } from "./change-log.ts";
 import { isVisibleIn, parseSnapshot, RowCounts } from "./row-counts.ts";
-import { interposed, type TestStore, testStore } from "./testing.ts";
+import { interposed, type TestStore, testStore } from "./testing/test-store.ts";
 
 describe("a snapshot", () => {
   it("shows what ended before it, and neither what was open nor what came later", () => {
@@ -58,7 +58,7 @@ describe("counts of rows", () => {
     expect(await all[0]?.of("service")).toBe(expected);
   });
 
-  it("are taken anew when changes were lost while they were taken", async () => {
+  it("are taken again when changes were lost while they were taken", async () => {
     const before = await counted();
     let reader: ChangeSubscriber | undefined;
     const changes = {

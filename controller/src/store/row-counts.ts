@@ -12,7 +12,7 @@ interface Counted {
   readonly until: number;
 }
 
-/** A count is taken anew after this time, whatever the log says. */
+/** A table is counted again after this time, whatever the log says. */
 const LIFE_MS = 60_000;
 const TABLES: ReadonlySet<string> = new Set<CountedTable>([
   "identity",

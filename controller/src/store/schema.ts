@@ -6,8 +6,7 @@
  * Source: docs/protocol/store.md.
  */
 import type { Permission, PrecedenceName } from "@sallyport/wire";
-import type { ColumnType, Generated, GeneratedAlways } from "kysely";
-import type { EngineTables } from "./engine-tables.ts";
+import type { ColumnType, Generated, GeneratedAlways, JSONColumnType } from "kysely";
 
 /** A JSON column: read as a value, written as JSON text (`json()` in `model/entity.ts`). */
 export type Json<T> = ColumnType<T, string, string>;
@@ -361,4 +360,39 @@ export interface Database extends EngineTables {
   api_session: ApiSessionTable;
   api_session_certificate: ApiSessionCertificateTable;
   session: SessionTable;
+}
+
+/** What happened to an entity: one row per change, written in the transaction of the change. */
+export interface ChangeLogTable {
+  /** Order of writing, not of committing: never use it to find "what is new" (see `change-log.ts`). */
+  seq: Generated<string>;
+  /** The writing transaction (`pg_current_xact_id()`), as text of an unsigned 64-bit number. */
+  xid: ColumnType<string, never, never>;
+  at: ColumnType<Date, never, never>;
+  kind: string;
+  /** The public id of the entity. */
+  key: string;
+  op: "create" | "update" | "delete";
+  /** What readers need of the state before the change, for example old role attributes or selectors. */
+  before: JSONColumnType<Record<string, unknown> | null, string | null, string | null>;
+}
+
+/** Secrets at rest: sealed boxes of `secrets.ts`, the name bound as their context. */
+export interface SecretTable {
+  name: string;
+  box: Buffer;
+  updated_at: ColumnType<Date, Date | undefined, Date>;
+}
+
+/** Small facts about the network that belong to no entity. */
+export interface SettingTable {
+  name: string;
+  value: ColumnType<unknown, string, string>;
+}
+
+/** The tables of the store itself, which belong to no entity. */
+export interface EngineTables {
+  change_log: ChangeLogTable;
+  secret: SecretTable;
+  setting: SettingTable;
 }

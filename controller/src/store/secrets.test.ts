@@ -2,16 +2,16 @@ import { chmod, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { KeyVault } from "./key-vault.ts";
 import {
   createSecretKeyFile,
+  KeyVault,
   loadSecrets,
   newSecretKey,
   SECRET_KEY_VARIABLE,
   Secrets,
   SecretsError,
 } from "./secrets.ts";
-import { type TestStore, testStore } from "./testing.ts";
+import { type TestStore, testStore } from "./testing/test-store.ts";
 
 const key = () => Buffer.from(newSecretKey(), "base64");
 

@@ -1,5 +1,7 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { open, readFile, stat } from "node:fs/promises";
+import { type Kysely, sql } from "kysely";
+import type { EngineTables } from "./schema.ts";
 
 /** The secret key is missing, malformed or wrong, or a sealed value was changed. The message says which and what to do; it never holds a secret. */
 export class SecretsError extends Error {
@@ -17,8 +19,8 @@ const HEADER_BYTES = 1 + KEY_ID_BYTES;
 export const SECRET_KEY_VARIABLE = "SALLYPORT_SECRET_KEY";
 
 /**
- * Seals what must not lie in the store in the clear: private keys, TOTP secrets. AES-256-GCM under one key which whoever runs the
- * controller keeps outside the database (a file of mode 0600, or the environment).
+ * Seals what must not lie in the store in the clear: private keys, TOTP secrets. AES-256-GCM under one key that the operator keeps outside the database (a file
+ * of mode 0600, or the environment).
  *
  * A box is: format byte 1, 4 bytes that identify the key, 12 bytes nonce, ciphertext, 16 bytes tag. The context (for example
  * `totp:<identity id>`) is authenticated too, so a box copied to another row does not open there.
@@ -73,8 +75,8 @@ export class Secrets {
   }
 
   /**
-   * Shows whoever has the key, too, that we have it and that we say `text`: HMAC-SHA256 of it, base64, under a key that HKDF-SHA256 (no salt) derives
-   * for `purpose`.
+   * Proves to a holder of the same key that this controller has it and says `text`: HMAC-SHA256 of it, base64, under a key that HKDF-SHA256 (no salt)
+   * derives for `purpose`.
    */
   prove(text: string, purpose: string): string {
     const derived = new Uint8Array(hkdfSync("sha256", this.#key, "", purpose, KEY_BYTES));
@@ -154,4 +156,30 @@ function parseKey(text: string, where: string): Buffer {
     throw new SecretsError(`the ${where} must hold base64 of ${KEY_BYTES} bytes, as init writes it`);
   }
   return key;
+}
+
+/** Named values that lie sealed in the store: the network's private keys, for example. The name is bound into each box. */
+export class KeyVault {
+  readonly #db: Kysely<EngineTables>;
+  readonly #secrets: Secrets;
+
+  /** @param db a store's `db`, or a transaction. */
+  constructor(db: Pick<Kysely<EngineTables>, "getExecutor">, secrets: Secrets) {
+    this.#db = db as Kysely<EngineTables>;
+    this.#secrets = secrets;
+  }
+
+  /** The value as it was saved (JSON), or undefined. @throws SecretsError when the key is wrong or the box was changed. */
+  async load<T>(name: string): Promise<T | undefined> {
+    const { rows } = await sql<{ box: Buffer }>`SELECT box FROM secret WHERE name = ${name}`.execute(this.#db);
+    const box = rows[0]?.box;
+    return box === undefined ? undefined : (JSON.parse(this.#secrets.decryptText(box, `secret:${name}`)) as T);
+  }
+
+  /** Saves a value, in place of an older one. */
+  async save(name: string, value: unknown): Promise<void> {
+    const box = this.#secrets.encrypt(JSON.stringify(value), `secret:${name}`);
+    await sql`INSERT INTO secret (name, box) VALUES (${name}, ${box})
+      ON CONFLICT (name) DO UPDATE SET box = excluded.box, updated_at = now()`.execute(this.#db);
+  }
 }

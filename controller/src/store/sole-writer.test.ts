@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { appendChange, ChangeLog, type ChangeRow } from "./change-log.ts";
-import { type TestStore, testStore } from "./testing.ts";
+import { type TestStore, testStore } from "./testing/test-store.ts";
 
 const NEVER_MS = 1e9;
 const log = { debug() {}, info() {}, warn() {}, error() {} };
@@ -25,7 +25,7 @@ afterEach(async () => {
   await test.drop();
 });
 
-it("a sole writer's log is read only after a write was told, and then before anybody who asks goes on", async () => {
+it("a sole writer's log is read only after a write was announced, and then before any caller goes on", async () => {
   const seen: string[] = [];
   changes.subscribe({
     name: "test",

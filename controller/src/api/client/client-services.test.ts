@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { settled } from "../../store/testing.ts";
+import { settled } from "../../store/testing/test-store.ts";
 import { type CallOptions, startTestController, type TestController } from "../testing/test-controller.ts";
 
 let c: TestController;

@@ -4,7 +4,7 @@ import { ecKey, forgedCertificate, forgedRsaKey } from "@sallyport/wire/testing/
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Keyed, ThirdParty } from "../../auth/testing/third-party.ts";
-import { lockWaits } from "../../store/testing.ts";
+import { lockWaits } from "../../store/testing/test-store.ts";
 import { registerCa } from "../testing/registered-ca.ts";
 import { type Answer, startTestController, type TestController } from "../testing/test-controller.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { totpCode } from "../../model/identity/totp.ts";
+import { totpCode } from "../../model/identity/one-time-codes.ts";
 import { authPolicy } from "../testing/auth-policy.ts";
 import { type CallOptions, startTestController, type TestController } from "../testing/test-controller.ts";
 

@@ -1,6 +1,6 @@
 import { apiTime, type postureCheckDetail, type postureData, type postureQueries } from "@sallyport/api";
 import type { z } from "zod";
-import type { PostureCheckRow } from "../../model/posture/stored-check.ts";
+import type { PostureCheckRow } from "../../model/posture/posture-checks.ts";
 import { sessionState } from "../../policy/posture/mfa.ts";
 import { timeOrNull } from "../../policy/posture/posture-type.ts";
 import {

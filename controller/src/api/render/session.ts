@@ -8,9 +8,12 @@ import {
 import type { z } from "zod";
 import type { ApiSessionContext } from "../../http/context.ts";
 import { namesOf } from "../../model/entity.ts";
-import type { ApiSessionCertificateRow, ApiSessionRow } from "../../model/session/api-sessions.ts";
+import {
+  type ApiSessionCertificateRow,
+  type ApiSessionRow,
+  shownWithApiSessions,
+} from "../../model/session/api-sessions.ts";
 import type { SessionRow } from "../../model/session/sessions.ts";
-import { shownWithApiSessions } from "../../model/session/shown-api-sessions.ts";
 import { matches } from "../../policy/selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { only } from "../lists/listing.ts";

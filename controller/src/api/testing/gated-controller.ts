@@ -1,7 +1,7 @@
 import { EventEmitter, once } from "node:events";
 import { expect } from "vitest";
-import { totpCode } from "../../model/identity/totp.ts";
-import { settled } from "../../store/testing.ts";
+import { totpCode } from "../../model/identity/one-time-codes.ts";
+import { settled } from "../../store/testing/test-store.ts";
 import { startTestController, type TestController } from "./test-controller.ts";
 
 /** A controller with an edge router for all, where services are gated by posture checks. */

@@ -21,7 +21,7 @@ import { Pki } from "../../pki/pki.ts";
 import { DEFAULT_LIFETIMES } from "../../pki/testing.ts";
 import { withinRequest } from "../../store/request-signal.ts";
 import { Secrets } from "../../store/secrets.ts";
-import { type TestStoreOptions, testStore } from "../../store/testing.ts";
+import { type TestStoreOptions, testStore } from "../../store/testing/test-store.ts";
 import { createApi } from "../api.ts";
 import type { FabricView, RouterView } from "../dependencies.ts";
 import { TestNetwork } from "./test-network.ts";

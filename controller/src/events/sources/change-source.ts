@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type Logger, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import type { ChangeLog, ChangeRow } from "../../store/change-log.ts";
-import type { ApiSessionBefore, SessionBefore } from "../../store/logged-changes.ts";
+import type { ApiSessionBefore, SessionBefore } from "../../store/logged-write.ts";
 import type { Database } from "../../store/schema.ts";
 import type { Dispatcher } from "../dispatcher.ts";
 import type { TerminatorSource } from "./terminator-source.ts";

@@ -1,10 +1,9 @@
 import { edgeCtrlPb, encodeControl } from "@sallyport/wire";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { encodeState } from "./encoding.ts";
+import { encodeState, isOnTimeline } from "./encoding.ts";
 import { type EncodedEvent, policyChangeEvents, policyEvent, serviceEvent } from "./events.ts";
 import { ReceivedModel } from "./testing/received-model.ts";
-import { isOnTimeline } from "./timeline.ts";
 
 const POLICY = { id: "p1", name: "everything", type: "Dial" } as const;
 
@@ -63,12 +62,12 @@ it("who a policy selects is written as the library would write it", () => {
   fc.assert(
     fc.property(
       fc.string({ unit: "grapheme", minLength: 1 }),
-      fc.constantFrom("service" as const, "identity" as const, "postureCheck" as const),
+      fc.constantFrom("service" as const, "identity" as const, "posture_check" as const),
       fc.array(fc.string({ unit: "grapheme", maxLength: 200 }), { minLength: 1, maxLength: 50 }),
       fc.boolean(),
       (policyId, kind, ids, isMember) => {
         const { RelatedService, RelatedIdentity, RelatedPostureCheck } = edgeCtrlPb.DataState_RelatedEntityType;
-        const types = { service: RelatedService, identity: RelatedIdentity, postureCheck: RelatedPostureCheck };
+        const types = { service: RelatedService, identity: RelatedIdentity, posture_check: RelatedPostureCheck };
         const relatedEntityType = types[kind];
         const value = { policyId, relatedEntityIds: ids, relatedEntityType, add: isMember };
         const expected = encodeControl(edgeCtrlPb.DataState_EventSchema, {

@@ -1,7 +1,6 @@
 import type { DataModelState } from "../../fabric/data-model/data-model-source.ts";
-import { TimeSlice } from "../time-slice.ts";
+import { TimeSlice } from "../event-loop.ts";
 import type { EncodedEvent } from "./events.ts";
-import { timelineOfParts } from "./timeline.ts";
 
 /**
  * Puts encoded events together to the bodies of messages, without encoding any of them again.
@@ -114,4 +113,21 @@ function varint(value: bigint): Buffer {
   }
   bytes.push(Number(rest));
   return Buffer.from(bytes);
+}
+
+/**
+ * The timeline of a state that goes out in parts: it names the index that only the last part leads to, so that a router which lost its channel in between
+ * does not count as one that has everything. Source: docs/protocol/data-model.md, "Large networks".
+ */
+export function timelineOfParts(timeline: string, index: bigint): string {
+  return `${timeline}/parts/${index}`;
+}
+
+/** Does a router that is at `index` of the timeline `given` have everything up to there of `timeline`? */
+export function isOnTimeline(timeline: string, given: string, index: bigint): boolean {
+  if (given === timeline) return true;
+  const prefix = timelineOfParts(timeline, 0n).slice(0, -1);
+  if (!given.startsWith(prefix)) return false;
+  const end = given.slice(prefix.length);
+  return /^\d{1,20}$/.test(end) && index >= BigInt(end);
 }

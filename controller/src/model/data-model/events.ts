@@ -113,7 +113,7 @@ export function publicKeyEvent(
 const RELATED = {
   service: DataState_RelatedEntityType.RelatedService,
   identity: DataState_RelatedEntityType.RelatedIdentity,
-  postureCheck: DataState_RelatedEntityType.RelatedPostureCheck,
+  posture_check: DataState_RelatedEntityType.RelatedPostureCheck,
 } as const;
 export type RelatedKind = keyof typeof RELATED;
 

@@ -1,12 +1,11 @@
 import { createHash, type X509Certificate } from "node:crypto";
-import type { Logger } from "@sallyport/wire";
 import { sql } from "kysely";
 import { Membership, type MembershipChange, type Side } from "../../policy/membership.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
-import type { ChangeKind } from "../../store/logged-changes.ts";
+import type { ChangeKind } from "../../store/logged-write.ts";
 import type { Db, ModelContext } from "../context.ts";
+import { TimeSlice } from "../event-loop.ts";
 import { Policies, type PolicyRecord, SERVICE_POLICY, selectionOf } from "../policy/policies.ts";
-import { TimeSlice } from "../time-slice.ts";
 import {
   asDelete,
   asUpdate,
@@ -20,8 +19,7 @@ import { type EntityKind, foreignAuthorities, type ImageEntity, readEntities } f
 
 /** In the order in which routers get to know them: what is named comes before what names it. */
 const ENTITY_KINDS = ["config_type", "config", "identity", "service", "posture_check"] as const;
-const RELATED_KINDS = ["service", "postureCheck", "identity"] as const;
-const SIDES = { service: "service", postureCheck: "posture_check", identity: "identity" } as const;
+const RELATED_KINDS = ["service", "posture_check", "identity"] as const;
 /** Reading more rows at once would hold everything else up. */
 const PAGE = 500;
 
@@ -42,7 +40,6 @@ export const IMAGE_KINDS: readonly ChangeKind[] = [...ENTITY_KINDS, "service_pol
 export class DataModelImage {
   readonly #ctx: ModelContext;
   readonly #certificates: () => NetworkCertificates;
-  readonly #log: Logger;
   readonly #entities: Record<EntityKind, Map<string, EncodedEvent>> = {
     config_type: new Map(),
     config: new Map(),
@@ -55,7 +52,7 @@ export class DataModelImage {
   readonly #unselected: PolicyRecord[] = [];
   readonly #members: Record<RelatedKind, Membership> = {
     service: new Membership({ isSmall: true }),
-    postureCheck: new Membership({ isSmall: true }),
+    posture_check: new Membership({ isSmall: true }),
     identity: new Membership({ isSmall: false }),
   };
   /** Service to the identities that have configs of their own for it, and the other way round. */
@@ -67,7 +64,6 @@ export class DataModelImage {
   constructor(ctx: ModelContext, certificates: () => NetworkCertificates) {
     this.#ctx = ctx;
     this.#certificates = certificates;
-    this.#log = ctx.log;
   }
 
   /** Fills an empty image from one snapshot, but for what the policies select: that takes no database, and a transaction must not wait for it. */
@@ -95,7 +91,7 @@ export class DataModelImage {
   async select(): Promise<void> {
     const slice = new TimeSlice();
     const policies = this.#unselected.splice(0);
-    for (const { id, name, type = "Dial" } of policies) this.#policies.set(id, policyEvent({ id, name, type }));
+    for (const policy of policies) this.#putPolicy(policy);
     for (const kind of RELATED_KINDS) {
       const selecting = policies.map((policy) => sideOf(policy, kind));
       await this.#members[kind].addPolicies(selecting, slice);
@@ -109,7 +105,14 @@ export class DataModelImage {
     const news: EncodedEvent[] = [];
     const ends: EncodedEvent[] = [];
     const members = new MembershipChanges();
-    const keys = keysByKind(rows);
+    const keys = {
+      config_type: keysOf(rows, "config_type"),
+      config: keysOf(rows, "config"),
+      // A change of an identity's configs names the identity.
+      identity: keysOf(rows, "identity", "identity_service_config"),
+      service: keysOf(rows, "service"),
+      posture_check: keysOf(rows, "posture_check"),
+    };
     for (const id of keys.service) for (const each of this.#overriding.get(id) ?? []) keys.identity.add(each);
 
     for (const kind of ENTITY_KINDS) {
@@ -136,14 +139,14 @@ export class DataModelImage {
       ends.unshift(...ended);
     }
 
-    const policyIds = [...keys.service_policy];
-    const gone = new Set(policyIds);
-    for (const policy of await this.#readPolicies(db, policyIds)) {
+    const gone = keysOf(rows, "service_policy");
+    for (const policy of await this.#readPolicies(db, [...gone])) {
       gone.delete(policy.id);
       const known = this.#policies.get(policy.id);
-      for (const [kind, changes] of await this.#putPolicy(policy, slice))
-        await members.add(SIDES[kind], changes, slice);
-      const now = this.#policies.get(policy.id) ?? "";
+      const now = this.#putPolicy(policy);
+      for (const kind of RELATED_KINDS) {
+        await members.add(kind, await this.#members[kind].putPolicy(sideOf(policy, kind), slice), slice);
+      }
       if (known === undefined) news.push(now);
       else if (known !== now) news.push(asUpdate(now));
     }
@@ -151,11 +154,12 @@ export class DataModelImage {
       const known = this.#policies.get(id);
       if (known === undefined) continue;
       this.#policies.delete(id);
-      for (const kind of RELATED_KINDS)
-        await members.add(SIDES[kind], await this.#members[kind].removePolicy(id, slice), slice);
+      for (const kind of RELATED_KINDS) {
+        await members.add(kind, await this.#members[kind].removePolicy(id, slice), slice);
+      }
       ends.unshift(asDelete(known));
     }
-    const keyEvents = keys.ca.size > 0 ? await this.refreshKeys() : [];
+    const keyEvents = rows.some(({ kind }) => kind === "ca") ? await this.refreshKeys() : [];
     return [...news, ...(await members.events(slice)), ...ends, ...keyEvents];
   }
 
@@ -191,7 +195,7 @@ export class DataModelImage {
     for (const [policyId, event] of this.#policies) {
       yield event;
       yield* this.#selectionEvents(policyId, "service");
-      yield* this.#selectionEvents(policyId, "postureCheck");
+      yield* this.#selectionEvents(policyId, "posture_check");
     }
     for (const policyId of this.#policies.keys()) yield* this.#selectionEvents(policyId, "identity");
   }
@@ -202,25 +206,15 @@ export class DataModelImage {
 
   #put(kind: EntityKind, entity: ImageEntity): MembershipChange[] {
     this.#entities[kind].set(entity.id, entity.event);
-    if (kind === "identity") {
-      this.#follow(entity);
-      return this.#members.identity.put(entity);
-    }
-    if (kind === "service") return this.#members.service.put(entity);
-    return kind === "posture_check" ? this.#members.postureCheck.put(entity) : [];
+    if (kind === "identity") this.#follow(entity);
+    return isRelated(kind) ? this.#members[kind].put(entity) : [];
   }
 
   #remove(kind: EntityKind, id: string): MembershipChange[] {
     this.#entities[kind].delete(id);
-    if (kind === "identity") {
-      this.#follow({ id, overrides: [], disabledUntil: undefined });
-      return this.#members.identity.remove(id);
-    }
-    if (kind === "service") {
-      this.#overriding.delete(id);
-      return this.#members.service.remove(id);
-    }
-    return kind === "posture_check" ? this.#members.postureCheck.remove(id) : [];
+    if (kind === "identity") this.#follow({ id, overrides: [], disabledUntil: undefined });
+    if (kind === "service") this.#overriding.delete(id);
+    return isRelated(kind) ? this.#members[kind].remove(id) : [];
   }
 
   #follow(identity: Pick<ImageEntity, "id" | "overrides" | "disabledUntil">): void {
@@ -236,18 +230,14 @@ export class DataModelImage {
     else this.#disabledUntil.set(identity.id, identity.disabledUntil);
   }
 
-  async #readPolicies(db: Db, ids: readonly string[]): Promise<PolicyRecord[]> {
+  #readPolicies(db: Db, ids: readonly string[]): Promise<PolicyRecord[]> {
     return new Policies(this.#ctx, SERVICE_POLICY).byIds(db, ids);
   }
 
-  async #putPolicy(policy: PolicyRecord, slice: TimeSlice): Promise<[RelatedKind, MembershipChange[]][]> {
-    const { id, name, type = "Dial" } = policy;
-    this.#policies.set(id, policyEvent({ id, name, type }));
-    const changes: [RelatedKind, MembershipChange[]][] = [];
-    for (const kind of RELATED_KINDS) {
-      changes.push([kind, await this.#members[kind].putPolicy(sideOf(policy, kind), slice)]);
-    }
-    return changes;
+  #putPolicy({ id, name, type = "Dial" }: PolicyRecord): EncodedEvent {
+    const event = policyEvent({ id, name, type });
+    this.#policies.set(id, event);
+    return event;
   }
 
   async #readKeys(db: Db): Promise<Map<string, EncodedEvent>> {
@@ -258,13 +248,13 @@ export class DataModelImage {
       keys.set(kid, event);
     }
     const own = publicKeyEvent(server, true);
-    this.#log.debug({ keys: keys.size + 1 }, "certificates for routers read");
+    this.#ctx.log.debug({ keys: keys.size + 1 }, "certificates for routers read");
     return keys.set(own.kid, own.event);
   }
 }
 
 function sideOf(policy: PolicyRecord, kind: RelatedKind): Side {
-  return { policyId: policy.id, ...selectionOf(policy, SIDES[kind]) };
+  return { policyId: policy.id, ...selectionOf(policy, kind) };
 }
 
 /** Who came to be selected and who left, of several changes one after the other: only the difference between first and last counts. */
@@ -272,15 +262,14 @@ class MembershipChanges {
   readonly #net = new Map<string, MembershipChange & { readonly kind: RelatedKind }>();
 
   async add(kind: EntityKind, changes: readonly MembershipChange[], slice: TimeSlice): Promise<void> {
-    const related = RELATED_KINDS.find((each) => SIDES[each] === kind);
-    if (related === undefined) return;
+    if (!isRelated(kind)) return;
     for (const change of changes) {
       if (slice.isDue) await slice.pause();
-      const key = `${related}/${change.policyId}/${change.entityId}`;
+      const key = `${kind}/${change.policyId}/${change.entityId}`;
       const known = this.#net.get(key);
       // Each change is one of a state that was kept, so a second one undoes the first.
       if (known !== undefined && known.isMember !== change.isMember) this.#net.delete(key);
-      else this.#net.set(key, { ...change, kind: related });
+      else this.#net.set(key, { ...change, kind });
     }
   }
 
@@ -304,22 +293,10 @@ class MembershipChanges {
   }
 }
 
-type ImageKind = EntityKind | "service_policy" | "ca";
+function isRelated(kind: EntityKind): kind is RelatedKind {
+  return kind === "service" || kind === "posture_check" || kind === "identity";
+}
 
-function keysByKind(rows: readonly Pick<ChangeRow, "kind" | "key">[]): Record<ImageKind, Set<string>> {
-  const keys: Record<ImageKind, Set<string>> = {
-    config_type: new Set(),
-    config: new Set(),
-    identity: new Set(),
-    service: new Set(),
-    posture_check: new Set(),
-    service_policy: new Set(),
-    ca: new Set(),
-  };
-  for (const { kind, key } of rows) {
-    // A change of an identity's configs names the identity.
-    const image = kind === "identity_service_config" ? "identity" : kind;
-    if (image in keys) keys[image as ImageKind].add(key);
-  }
-  return keys;
+function keysOf(rows: readonly Pick<ChangeRow, "kind" | "key">[], ...kinds: readonly ChangeKind[]): Set<string> {
+  return new Set(rows.flatMap((row) => (kinds.some((kind) => kind === row.kind) ? [row.key] : [])));
 }

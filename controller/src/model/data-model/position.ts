@@ -33,7 +33,7 @@ export type StoredPosition = Pick<Position, "timeline" | "index"> | undefined;
 
 /**
  * The position now, counted on from the stored one: one for each transaction of the change log since that concerns routers, and one for any number that were
- * pruned unseen. So an index that was ever given out stands for ever for everything up to it. To be called in a transaction that shows one snapshot.
+ * pruned unseen. So an index that was ever given out always stands for everything up to it. Call it in a transaction that shows one snapshot.
  */
 export async function advancePosition(db: Db): Promise<{ readonly stored: StoredPosition; readonly now: Position }> {
   const { rows } = await sql<{

@@ -3,7 +3,7 @@ import { TestAuthority } from "@sallyport/wire/testing";
 import { sql } from "kysely";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { appendChange, pruneChanges } from "../../store/change-log.ts";
-import { type TestStore, testStore } from "../../store/testing.ts";
+import { type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { Configs } from "../network/configs.ts";
 import { Services } from "../network/services.ts";
 import { Policies, SERVICE_POLICY } from "../policy/policies.ts";
@@ -123,7 +123,7 @@ describe("the index", () => {
     expect(fourth.changesAfter(index)).toBeUndefined();
   });
 
-  it("is never given out before it is stored: whoever is killed right after takes nothing back", async () => {
+  it("is never given out before it is stored: a controller that is killed right after takes nothing back", async () => {
     const model = await start();
     const seen: Promise<readonly [bigint, string]>[] = [];
     const stop = model.onChange(() => {

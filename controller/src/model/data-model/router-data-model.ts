@@ -8,17 +8,16 @@ import {
 } from "../../fabric/data-model/data-model-source.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
 import type { ModelContext } from "../context.ts";
-import { encodeChangeSet, encodeState, encodeValidation } from "./encoding.ts";
+import { encodeChangeSet, encodeState, encodeValidation, isOnTimeline } from "./encoding.ts";
 import type { EncodedEvent } from "./events.ts";
 import { DataModelImage, IMAGE_KINDS, type NetworkCertificates } from "./image.ts";
 import { advancePosition, type Position, storePosition, withUnlogged } from "./position.ts";
-import { isOnTimeline } from "./timeline.ts";
 
 const KINDS: ReadonlySet<string> = new Set(IMAGE_KINDS);
 /** Changes that are kept for routers that come back. */
 const MAX_CHANGES = 10_000;
 const MAX_CHANGE_BYTES = 32 * 1024 * 1024;
-/** Rows that wait to be worked on; with more, everything is read anew. */
+/** Rows that wait to be worked on; with more, everything is loaded again. */
 const MAX_ROWS = 50_000;
 /** How long the image outlives its last user: routers that reconnect find it. */
 const LINGER_MS = 10 * 60_000;
@@ -175,21 +174,23 @@ export class RouterDataModel implements DataModelSource {
     await storePosition(this.#ctx.store.db, position, stored);
     this.#image = image;
     this.#position = position;
-    this.#changes = [];
-    this.#changeBytes = 0;
     this.#changesFrom = position.index;
-    this.#state = undefined;
+    this.#forgetEncoded();
     this.#checkpointAt = Date.now();
-    this.#notify();
+    this.#listeners.emit();
   }
 
   #forget(): void {
     this.#loaded = undefined;
     this.#image = undefined;
+    this.#rows = [];
+    this.#forgetEncoded();
+  }
+
+  #forgetEncoded(): void {
     this.#changes = [];
     this.#changeBytes = 0;
     this.#state = undefined;
-    this.#rows = [];
   }
 
   /** Everything may have changed. Who has the model goes on with what it knows until it is loaded again. */
@@ -231,10 +232,8 @@ export class RouterDataModel implements DataModelSource {
       })
       .catch((error: unknown) => {
         this.#isDraining = false;
-        this.#ctx.log.error(
-          { error: String(error) },
-          "a change could not be given to routers; the model is loaded anew",
-        );
+        const message = "a change could not be given to routers; the model is loaded again";
+        this.#ctx.log.error({ error: String(error) }, message);
         this.#reset();
       });
   }
@@ -260,7 +259,7 @@ export class RouterDataModel implements DataModelSource {
       this.#changesFrom = oldest.index;
       this.#changeBytes -= oldest.body.length;
     }
-    this.#notify();
+    this.#listeners.emit();
   }
 
   /** What changes without a row of the log: certificates of the controller, and the end of a time. */
@@ -281,7 +280,7 @@ export class RouterDataModel implements DataModelSource {
         if (Date.now() - this.#checkpointAt > CHECKPOINT_MS) await this.#checkpoint();
       })
       .catch((error: unknown) => {
-        this.#ctx.log.warn({ error: String(error) }, "the upkeep of the router data model failed; it is loaded anew");
+        this.#ctx.log.warn({ error: String(error) }, "the upkeep of the router data model failed; it is loaded again");
         // The image may hold changes that were not sent to routers.
         this.#reset();
       });
@@ -294,9 +293,5 @@ export class RouterDataModel implements DataModelSource {
     const position = { ...this.#position, snapshot: this.#snapshot };
     await storePosition(this.#ctx.store.db, position, this.#position);
     this.#position = position;
-  }
-
-  #notify(): void {
-    this.#listeners.emit();
   }
 }

@@ -103,7 +103,7 @@ describe("what is kept about a session does not outlive it: right after", () => 
   });
 });
 
-it("terminators count as they are now, whoever changed them", async () => {
+it("terminators count as they are now, whichever process changed them", async () => {
   const terminators = async () => {
     await dial();
     const found = await c.fabricModel.terminatorsOfService(service);

@@ -32,8 +32,8 @@ interface Kept<T> {
 }
 
 /**
- * What every circuit needs to know, kept in memory until the change log says that it may differ: claims of sessions by token, terminators by service. Whoever
- * asks has waited for the change log before (`ChangeLog.caughtUp`), so nothing that was committed before is missed.
+ * What every circuit needs to know, kept in memory until the change log says that it may differ: claims of sessions by token, terminators by service. A
+ * caller has waited for the change log before (`ChangeLog.caughtUp`), so it misses nothing that was committed before.
  */
 export class CircuitFacts {
   readonly #claims = new BoundedMap<string, Kept<Claimed>>(MAX_CLAIMS, (token, { value }) =>

@@ -33,8 +33,8 @@ const of = (name: string) => people.get(name)!;
 const dial = (sessionToken: string, apiSessionToken = "") =>
   c.fabricModel.authorizeDial({ sessionToken, apiSessionToken, routerId: router });
 
-describe("GHSA-7868-235p-7497: whose circuit it is follows from the session, for each circuit anew:", () => {
-  it("a session is its owner's, whoever presents it", async () => {
+describe("GHSA-7868-235p-7497: whose circuit it is follows from the session, for each circuit:", () => {
+  it("a session is its owner's, whichever router presents it", async () => {
     for (const { id, session, token } of people.values()) {
       expect(await dial(session, token)).toMatchObject({ identityId: id });
       expect(await dial(session)).toMatchObject({ identityId: id });

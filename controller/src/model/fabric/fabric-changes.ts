@@ -9,7 +9,7 @@ import type {
   IdentityBefore,
   MfaBefore,
   SessionBefore,
-} from "../../store/logged-changes.ts";
+} from "../../store/logged-write.ts";
 import type { ModelContext } from "../context.ts";
 import { sessionRecords, sessionsWithoutCode } from "./fabric-sessions.ts";
 
@@ -21,10 +21,8 @@ const ACCESS_KINDS: ReadonlySet<string> = new Set<ChangeKind>([
   "posture_check",
 ]);
 
-/** Beyond, routers get all sessions anew: that takes fewer messages. */
+/** Beyond this number, routers get all sessions again: that takes fewer messages. */
 const MAX_ANNOUNCED = 1_000;
-
-type Handler = (change: ModelChange) => void;
 
 /** Gives the fabric the changes of the log that concern routers, in the order in which they were written. */
 export class FabricChanges {
@@ -36,12 +34,12 @@ export class FabricChanges {
     this.#ctx = ctx;
   }
 
-  add(handler: Handler): () => void {
+  add(handler: (change: ModelChange) => void): () => void {
     const remove = this.#handlers.add(handler);
     this.#unsubscribe ??= this.#ctx.store.changes.subscribe({
       name: "fabric",
       onChanges: (rows) => this.#apply(rows),
-      onReset: () => this.#reload(),
+      onReset: () => this.#handlers.emit({ kind: "changes-lost" }),
     });
     return () => {
       remove();
@@ -79,10 +77,6 @@ export class FabricChanges {
     const sessions = await sessionsWithoutCode(this.#ctx, { identityIds, policyIds }, MAX_ANNOUNCED + 1);
     if (sessions.length > MAX_ANNOUNCED) this.#handlers.emit({ kind: "api-sessions-added" });
     else for (const session of sessions) this.#handlers.emit({ kind: "api-session-added", session });
-  }
-
-  #reload(): void {
-    this.#handlers.emit({ kind: "changes-lost" });
   }
 }
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import type { ModelChange, NewTerminator } from "../../fabric/ports.ts";
 import type { Store } from "../../store/database.ts";
-import { interposed, settled } from "../../store/testing.ts";
+import { interposed, settled } from "../../store/testing/test-store.ts";
 import { TUNNELER } from "../testing/client-info.ts";
 import { CircuitFacts } from "./circuit-facts.ts";
 import { fabricTerminators } from "./fabric-terminators.ts";
@@ -142,7 +142,7 @@ describe("API sessions whose one-time code is still to be given", () => {
     await change("api-session-added", ({ session }) => session.token === token);
   });
 
-  it("are sent all anew when they are very many", async () => {
+  it("are sent all again when they are very many", async () => {
     const { id, authPolicyId } = await partial();
     await sql`INSERT INTO api_session (id, token, identity_id, authenticator_id, ip_address, config_types, cert_fingerprints,
         improper_client_cert_chain, created_at, updated_at, last_activity_at, is_mfa_required)
@@ -208,10 +208,10 @@ describe("terminators of routers", () => {
       outcome: "denied",
       message: "identity gone is unknown",
     });
-    const stranger = await c.make("identities", { name: "no host", type: "Device", isAdmin: false });
-    expect(await refused({ hostId: stranger, routerId: "gone" })).toEqual({
+    const nonHost = await c.make("identities", { name: "no host", type: "Device", isAdmin: false });
+    expect(await refused({ hostId: nonHost, routerId: "gone" })).toEqual({
       outcome: "denied",
-      message: `identity ${stranger} may not host service ${serviceId} any more`,
+      message: `identity ${nonHost} may not host service ${serviceId} any more`,
     });
     await c.fabricModel.quiesceRouter(routerId);
     expect((await c.fabricModel.findTerminator("router-made-id"))?.precedence).toBe("failed");

@@ -1,32 +1,24 @@
 import { CertificateError, fingerprint } from "@sallyport/wire";
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { FabricModel, RouterRecord } from "../../fabric/ports.ts";
 import { CsrError } from "../../pki/issue.ts";
-import { TERMINATOR_BEFORE } from "../../store/logged-changes.ts";
-import { loggedWrite } from "../../store/logged-write.ts";
+import { loggedWrite, TERMINATOR_BEFORE } from "../../store/logged-write.ts";
 import type { ModelContext } from "../context.ts";
 import { json } from "../entity.ts";
 import type { Model } from "../model.ts";
 import type { RouterRow } from "../network/routers.ts";
 
-type RouterPart = Pick<
-  FabricModel,
-  | "findRouter"
-  | "saveRouterReport"
-  | "saveRouterInterfaces"
-  | "deleteRouter"
-  | "quiesceRouter"
-  | "dequiesceRouter"
-  | "extendRouterCertificates"
-  | "verifyRouterCertificate"
->;
-
-const PRECEDENCE_CHANGED = { kind: "terminator", op: "update", of: "changed", before: TERMINATOR_BEFORE } as const;
-
 /** What the fabric asks about routers. */
-export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
+export function fabricRouters(ctx: ModelContext, model: Model) {
   const { store } = ctx;
   const { db } = store;
+  const updateTerminators = async (update: RawBuilder<unknown>): Promise<void> => {
+    await store.transaction((trx) =>
+      loggedWrite(trx, sql`WITH changed AS (UPDATE terminator ${update} RETURNING id, router_id, service_id)`, {
+        changes: [{ kind: "terminator", op: "update", of: "changed", before: TERMINATOR_BEFORE }],
+      }),
+    );
+  };
   return {
     async findRouter(id) {
       const row = await model.routers.find(db, id);
@@ -37,35 +29,16 @@ export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
       await db.updateTable("router").set({ report }).where("id", "=", routerId).execute();
     },
     async saveRouterInterfaces(routerId, interfaces) {
-      await db
-        .updateTable("router")
-        .set({ interfaces: json([...interfaces]) })
-        .where("id", "=", routerId)
-        .execute();
+      const text = json([...interfaces]);
+      await db.updateTable("router").set({ interfaces: text }).where("id", "=", routerId).execute();
     },
     deleteRouter: (routerId) => model.routers.delete(routerId),
-    async quiesceRouter(routerId) {
-      await store.transaction(async (trx) => {
-        await loggedWrite(
-          trx,
-          sql`WITH changed AS (
-            UPDATE terminator SET saved_precedence = precedence, precedence = 'failed'
-            WHERE router_id = ${routerId} AND saved_precedence IS NULL RETURNING id, router_id, service_id)`,
-          { changes: [PRECEDENCE_CHANGED] },
-        );
-      });
-    },
-    async dequiesceRouter(routerId) {
-      await store.transaction(async (trx) => {
-        await loggedWrite(
-          trx,
-          sql`WITH changed AS (
-            UPDATE terminator SET precedence = saved_precedence, saved_precedence = NULL
-            WHERE router_id = ${routerId} AND saved_precedence IS NOT NULL RETURNING id, router_id, service_id)`,
-          { changes: [PRECEDENCE_CHANGED] },
-        );
-      });
-    },
+    quiesceRouter: (routerId) =>
+      updateTerminators(sql`SET saved_precedence = precedence, precedence = 'failed'
+        WHERE router_id = ${routerId} AND saved_precedence IS NULL`),
+    dequiesceRouter: (routerId) =>
+      updateTerminators(sql`SET precedence = saved_precedence, saved_precedence = NULL
+        WHERE router_id = ${routerId} AND saved_precedence IS NOT NULL`),
     async extendRouterCertificates({ fingerprint: print, clientCsrPem, serverCsrPem, requireVerification }) {
       const row = await model.routers.findByFingerprint(db, print);
       if (row === undefined) return { refused: `no router has the certificate ${print}: it was replaced or withdrawn` };
@@ -86,10 +59,8 @@ export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
       if (row === undefined) return { code: "ROUTER_NOT_FOUND", message: `no router has the certificate ${print}` };
       const { unverified_fingerprint: pending, unverified_cert_pem: pem } = row;
       if (pending === null || pem === null) {
-        return {
-          code: "INVALID_ROUTER_STATE",
-          message: `router ${row.id} has no certificate that waits for verification`,
-        };
+        const message = `router ${row.id} has no certificate that waits for verification`;
+        return { code: "INVALID_ROUTER_STATE", message };
       }
       if (fingerprintOf(clientCertPem) !== pending) {
         return { code: "INVALID_CLIENT_PEM", message: "the certificate is not the one that was issued last" };
@@ -97,7 +68,7 @@ export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
       await store.transaction((trx) => model.routers.setCertificate(trx, row.id, { pem, fingerprint: pending }, print));
       return undefined;
     },
-  };
+  } satisfies Partial<FabricModel>;
 }
 
 function refusedRequest(error: unknown): { refused: string } {
@@ -118,10 +89,10 @@ function recordOf(row: RouterRow): RouterRecord {
 }
 
 /** Room for any chain that this network issues. */
-const LONGEST_PEM = 64 * 1024;
+const MAX_PEM_CHARACTERS = 64 * 1024;
 
 function fingerprintOf(pem: string): string | undefined {
-  if (pem.length > LONGEST_PEM) return undefined;
+  if (pem.length > MAX_PEM_CHARACTERS) return undefined;
   try {
     return fingerprint(pem);
   } catch (error) {

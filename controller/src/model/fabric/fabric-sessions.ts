@@ -10,49 +10,35 @@ import {
   type SessionClaim,
   type SessionGrant,
 } from "../../fabric/ports.ts";
-import { likely } from "../../store/id-array.ts";
+import { likely } from "../../store/driver/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
 import type { Model } from "../model.ts";
 import type { CircuitFacts, Claimed } from "./circuit-facts.ts";
-
-type SessionPart = Pick<
-  FabricModel,
-  | "apiSessionsAfter"
-  | "touchApiSessions"
-  | "unknownSessions"
-  | "authorizeDial"
-  | "authorizeBind"
-  | "deniedAccess"
-  | "goneSessions"
->;
 
 /** Without those whose one-time code is still to be given. Conditions, order and limit follow. */
 const KNOWN_TO_ROUTERS = sql`SELECT a.* FROM api_session a JOIN identity i ON i.id = a.identity_id WHERE NOT ${TOTP_OPEN}`;
 
 /** What the fabric asks about API sessions and sessions. */
-export function fabricSessions(ctx: ModelContext, model: Model, facts: CircuitFacts): SessionPart {
+export function fabricSessions(ctx: ModelContext, model: Model, facts: CircuitFacts) {
   const { db } = ctx.store;
+  /** Those of the values that no session has. */
+  const withoutSession = async (column: "id" | "token", values: readonly string[]): Promise<string[]> => {
+    if (values.length === 0) return [];
+    const { rows } = await sql<{ value: string }>`SELECT t.value FROM unnest(${values}::text[]) AS t (value)
+      WHERE NOT EXISTS (SELECT 1 FROM session s WHERE ${sql.ref(`s.${column}`)} = t.value)`.execute(db);
+    return rows.map((row) => row.value);
+  };
   return {
     async apiSessionsAfter(afterId, limit) {
       return recordsOf(db, sql`${KNOWN_TO_ROUTERS} AND a.id > ${afterId} ORDER BY a.id LIMIT ${limit}`);
     },
     touchApiSessions: (tokens) => model.apiSessions.touchTokens(tokens),
-    async unknownSessions(tokens) {
-      if (tokens.length === 0) return [];
-      const { rows } = await sql<{ token: string }>`SELECT t.token FROM unnest(${tokens}::text[]) AS t (token)
-        WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.token = t.token)`.execute(db);
-      return rows.map((row) => row.token);
-    },
+    unknownSessions: (tokens) => withoutSession("token", tokens),
     authorizeDial: (claim) => authorize(ctx, model, facts, claim, "Dial"),
     authorizeBind: (claim) => authorize(ctx, model, facts, claim, "Bind"),
     deniedAccess: (questions) => deniedAccess(ctx, model, questions),
-    async goneSessions(ids) {
-      if (ids.length === 0) return [];
-      const { rows } = await sql<{ id: string }>`SELECT t.id FROM unnest(${ids}::text[]) AS t (id)
-        WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id = t.id)`.execute(db);
-      return rows.map((row) => row.id);
-    },
-  };
+    goneSessions: (ids) => withoutSession("id", ids),
+  } satisfies Partial<FabricModel>;
 }
 
 /** The sessions with these ids as routers get them, in id order. */
@@ -68,13 +54,13 @@ export async function sessionRecords(ctx: ModelContext, ids: readonly string[]):
 export async function sessionsWithoutCode(
   ctx: ModelContext,
   of: { readonly identityIds: readonly string[]; readonly policyIds: readonly string[] },
-  most: number,
+  limit: number,
 ): Promise<ApiSessionRecord[]> {
   return recordsOf(
     ctx.store.db,
     sql`${KNOWN_TO_ROUTERS} AND NOT a.is_mfa_complete
       AND (i.id = ANY (${likely(of.identityIds)}::text[]) OR i.auth_policy_id = ANY (${of.policyIds}::text[]))
-      ORDER BY a.id LIMIT ${most}`,
+      ORDER BY a.id LIMIT ${limit}`,
   );
 }
 
@@ -145,7 +131,7 @@ async function authorize(
     const service = { id: row.service_id, name: row.service_name };
     const request = { identityId: identity.id, apiSessionId: apiSession.id, service, type };
     await model.posture.record(ctx.store.db, failures, request);
-    // The client is told, and asks for a session anew: it learns from that answer which checks failed.
+    // The client learns of the end and asks for a new session: that answer names the checks that failed.
     await model.posture.end(row.session_id, identity.id);
     return { denied: DenialCode.InvalidSession };
   }

@@ -11,26 +11,14 @@ import { randomEntityId } from "../../store/ids.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { json } from "../entity.ts";
 import type { Model } from "../model.ts";
-import { mayShareInstance } from "../network/instances.ts";
 import type { ServiceRow } from "../network/services.ts";
-import type { TerminatorRow } from "../network/terminators.ts";
+import { mayShareInstance, type TerminatorRow } from "../network/terminators.ts";
 import { hasGrant } from "../policy/access.ts";
 import { removeTerminators } from "../session/session-removal.ts";
 import type { CircuitFacts } from "./circuit-facts.ts";
 
-type TerminatorPart = Pick<
-  FabricModel,
-  | "findService"
-  | "terminatorsOfService"
-  | "terminatorsOfRouter"
-  | "findTerminator"
-  | "createTerminator"
-  | "updateTerminator"
-  | "deleteTerminators"
->;
-
 /** What the fabric asks about services and terminators. */
-export function fabricTerminators(ctx: ModelContext, model: Model, facts: CircuitFacts): TerminatorPart {
+export function fabricTerminators(ctx: ModelContext, model: Model, facts: CircuitFacts) {
   const { store } = ctx;
   const { db } = store;
   return {
@@ -84,7 +72,7 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
       for (const id of removed) facts.forgetTerminator(id);
       return removed;
     },
-  };
+  } satisfies Partial<FabricModel>;
 }
 
 export function circuitService(row: ServiceRow): CircuitService {

@@ -18,11 +18,6 @@ import { grantedServices, mayUseRouter, permissionsOn } from "../policy/access.t
 import type { ApiSessionRow } from "../session/api-sessions.ts";
 import { circuitService } from "./fabric-terminators.ts";
 
-type TunnelPart = Pick<
-  FabricModel,
-  "openTunnelApiSession" | "tunnelServices" | "openTunnelSession" | "authorizeTunnel"
->;
-
 /** A router asks again this long before its session would end. */
 const REFRESH_AHEAD_MS = 10_000;
 
@@ -32,7 +27,7 @@ interface Tunneler {
 }
 
 /** What the fabric asks for routers that are tunnelers: they act as the identity with their own id. */
-export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
+export function fabricTunnel(ctx: ModelContext, model: Model) {
   const { store } = ctx;
   const { db } = store;
 
@@ -180,7 +175,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
         throw error;
       }
     },
-  };
+  } satisfies Partial<FabricModel>;
 }
 
 function infoOf({ envInfo, sdkInfo }: TunnelClientInfo) {

@@ -9,9 +9,9 @@ import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { AuthenticatorTable, Tags } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found, json } from "../entity.ts";
+import { found, getEntity, json } from "../entity.ts";
 import { endApiSessions } from "../session/session-removal.ts";
-import { translated } from "../store-errors.ts";
+import { transact } from "../store-errors.ts";
 import type { Enrollments } from "./enrollments.ts";
 
 export type AuthenticatorRow = Selectable<AuthenticatorTable>;
@@ -60,21 +60,14 @@ export class Authenticators {
   /** Made by an administrator. */
   async create(request: z.output<typeof authenticatorCreate>): Promise<string> {
     const credential = await this.#credential(request);
-    return translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const identity = await trx
-          .selectFrom("identity")
-          .select("type_id")
-          .where("id", "=", request.identityId)
-          .executeTakeFirst();
-        if (identity === undefined) throw notFound("identity", request.identityId);
-        if (identity.type_id === "Router") {
-          const reason = "may not create authenticators for router identities";
-          throw fieldError("identityId", reason, request.identityId);
-        }
-        return this.insert(trx, request.identityId, credential, request.tags);
-      }),
-    );
+    return transact(this.#ctx.store, async (trx) => {
+      const identity = await getEntity(trx, "identity", request.identityId);
+      if (identity.type_id === "Router") {
+        const reason = "may not create authenticators for router identities";
+        throw fieldError("identityId", reason, request.identityId);
+      }
+      return this.insert(trx, request.identityId, credential, request.tags);
+    });
   }
 
   /**
@@ -100,31 +93,29 @@ export class Authenticators {
       change.password === undefined
         ? undefined
         : await this.#hash(this.#ctx.store.db, row.identity_id, change.password);
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const held = await trx
-          .selectFrom("authenticator")
-          .select("password_hash")
-          .where("id", "=", id)
-          .forNoKeyUpdate()
-          .executeTakeFirst();
-        await options.requireUnchanged?.(found(held, "authenticator", id).password_hash);
-        await trx
-          .updateTable("authenticator")
-          .set({
-            username: change.username,
-            password_hash: passwordHash,
-            tags: json(change.tags),
-            updated_at: this.#ctx.now(),
-          })
-          .where("id", "=", id)
-          .execute();
-        if (passwordHash !== undefined) {
-          await endApiSessions(trx, sql`a.authenticator_id = ${id} AND a.id <> ${options.keptSession ?? ""}`);
-        }
-        await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      const held = await trx
+        .selectFrom("authenticator")
+        .select("password_hash")
+        .where("id", "=", id)
+        .forNoKeyUpdate()
+        .executeTakeFirst();
+      await options.requireUnchanged?.(found(held, "authenticator", id).password_hash);
+      await trx
+        .updateTable("authenticator")
+        .set({
+          username: change.username,
+          password_hash: passwordHash,
+          tags: json(change.tags),
+          updated_at: this.#ctx.now(),
+        })
+        .where("id", "=", id)
+        .execute();
+      if (passwordHash !== undefined) {
+        await endApiSessions(trx, sql`a.authenticator_id = ${id} AND a.id <> ${options.keptSession ?? ""}`);
+      }
+      await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
+    });
   }
 
   /** Removes the credential, and ends the API sessions made with it. */
@@ -137,30 +128,24 @@ export class Authenticators {
     if (expiresAt <= this.#ctx.now()) {
       throw fieldError("expiresAt", "expiresAt must be in the future", expiresAt.toISOString());
     }
-    return translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const row = await this.get(trx, id);
-        const base = { identityId: row.identity_id, expiresAt };
-        const enrollment =
-          row.method === "updb"
-            ? { ...base, method: "updb" as const, username: row.username ?? "" }
-            : row.ca_id === null
-              ? { ...base, method: "ott" as const }
-              : { ...base, method: "ottca" as const, caId: row.ca_id };
-        const enrollmentId = await this.#enrollments.insert(trx, enrollment);
-        await this.#remove(trx, id);
-        return enrollmentId;
-      }),
-    );
+    return transact(this.#ctx.store, async (trx) => {
+      const row = await this.get(trx, id);
+      const base = { identityId: row.identity_id, expiresAt };
+      const enrollment =
+        row.method === "updb"
+          ? { ...base, method: "updb" as const, username: row.username ?? "" }
+          : row.ca_id === null
+            ? { ...base, method: "ott" as const }
+            : { ...base, method: "ottca" as const, caId: row.ca_id };
+      const enrollmentId = await this.#enrollments.insert(trx, enrollment);
+      await this.#remove(trx, id);
+      return enrollmentId;
+    });
   }
 
   /** @throws ApiError 404 */
   async get(db: Db, id: string): Promise<AuthenticatorRow> {
-    return found(
-      await db.selectFrom("authenticator").selectAll().where("id", "=", id).executeTakeFirst(),
-      "authenticator",
-      id,
-    );
+    return getEntity(db, "authenticator", id);
   }
 
   /** @throws ApiError 404, also for an authenticator of another identity */
@@ -201,15 +186,9 @@ export class Authenticators {
       return this.passwordCredential(this.#ctx.store.db, request.identityId, username, password);
     }
     if (request.method !== "cert") throw fieldError("method", "method must be updb or cert", request.method);
-    const certificate = onlyCertificate(request.certPem ?? "");
-    const { isIssuedByNetwork, caId } = await this.#issuer(certificate.parsed);
-    return {
-      method: "cert",
-      certPem: request.certPem ?? "",
-      fingerprint: certificate.fingerprint,
-      isIssuedByNetwork,
-      ...(caId === undefined ? {} : { caId }),
-    };
+    const certPem = request.certPem ?? "";
+    const [certificate] = certificatesOf(certPem);
+    return { method: "cert", certPem, fingerprint: fingerprint(certificate), ...(await this.#issuer(certificate)) };
   }
 
   /** Who issued it: the network, or a verified CA. @throws ApiError 400 when neither did */
@@ -222,24 +201,25 @@ export class Authenticators {
       .where("is_verified", "=", true)
       .execute();
     const ca = issuingAuthority(search, cas);
-    if (ca === undefined)
+    if (ca === undefined) {
       throw apiError("INVALID_CLIENT_CERT", unhandledCause("the certificate was issued by no known CA"));
+    }
     return { isIssuedByNetwork: false, caId: ca.id };
   }
 
   async #remove(trx: Db, id: string): Promise<void> {
     const { numDeletedRows } = await trx.deleteFrom("authenticator").where("id", "=", id).executeTakeFirst();
-    found(numDeletedRows > 0n ? true : undefined, "authenticator", id);
+    found(numDeletedRows || undefined, "authenticator", id);
     await endApiSessions(trx, sql`a.authenticator_id = ${id}`);
     await appendChange(trx, { kind: "authenticator", key: id, op: "delete" });
   }
 }
 
-/** The first certificate of a PEM text. @throws ApiError 400 when there is none */
-function onlyCertificate(pem: string): { parsed: X509Certificate; fingerprint: string } {
+/** The certificates of a PEM text. @throws ApiError 400 when there is none */
+export function certificatesOf(pem: string): [X509Certificate, ...X509Certificate[]] {
   try {
-    const [parsed] = parseCertificates(pem);
-    if (parsed !== undefined) return { parsed, fingerprint: fingerprint(parsed) };
+    const [first, ...more] = parseCertificates(pem);
+    if (first !== undefined) return [first, ...more];
   } catch (error) {
     if (!(error instanceof CertificateError)) throw error;
   }

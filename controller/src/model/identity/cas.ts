@@ -1,13 +1,5 @@
 import { randomUUID, X509Certificate } from "node:crypto";
-import {
-  ApiError,
-  apiError,
-  type caCreate,
-  type caPatch,
-  type caUpdate,
-  fieldError,
-  unhandledCause,
-} from "@sallyport/api";
+import { apiError, type caCreate, type caPatch, type caUpdate, fieldError, unhandledCause } from "@sallyport/api";
 import { commonName, fingerprint, pemBlocks } from "@sallyport/wire";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
@@ -18,10 +10,10 @@ import { randomEntityId } from "../../store/ids.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
 import type { CaTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found, json, requireName } from "../entity.ts";
+import { deleteEntity, getEntity, json, lockEntity, requireName } from "../entity.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { endApiSessions } from "../session/session-removal.ts";
-import { translated } from "../store-errors.ts";
+import { transact } from "../store-errors.ts";
 
 export type CaRow = Selectable<CaTable>;
 
@@ -39,98 +31,88 @@ export class Cas {
     const print = fingerprintOf(ca.certPem);
     const claim = claimOf(ca.externalIdClaim);
     const id = randomEntityId();
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        await trx
-          .insertInto("ca")
-          .values({
-            id,
-            name: ca.name,
-            cert_pem: ca.certPem,
-            fingerprint: print,
-            verification_token: randomUUID(),
-            is_auth_enabled: ca.isAuthEnabled,
-            is_auto_ca_enrollment_enabled: ca.isAutoCaEnrollmentEnabled,
-            is_ott_ca_enrollment_enabled: ca.isOttCaEnrollmentEnabled,
-            identity_name_format: ca.identityNameFormat,
-            identity_roles: roleAttributes(ca.identityRoles, "identityRoles"),
-            external_id_claim: claim === null ? null : json(claim),
-            tags: json(ca.tags),
-          })
-          .execute();
-        await appendChange(trx, { kind: "ca", key: id, op: "create" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      await trx
+        .insertInto("ca")
+        .values({
+          id,
+          name: ca.name,
+          cert_pem: ca.certPem,
+          fingerprint: print,
+          verification_token: randomUUID(),
+          is_auth_enabled: ca.isAuthEnabled,
+          is_auto_ca_enrollment_enabled: ca.isAutoCaEnrollmentEnabled,
+          is_ott_ca_enrollment_enabled: ca.isOttCaEnrollmentEnabled,
+          identity_name_format: ca.identityNameFormat,
+          identity_roles: roleAttributes(ca.identityRoles, "identityRoles"),
+          external_id_claim: claim === null ? null : json(claim),
+          tags: json(ca.tags),
+        })
+        .execute();
+      await appendChange(trx, { kind: "ca", key: id, op: "create" });
+    });
     return id;
   }
 
   /** Applies the fields that are present; parts of the claim one by one. */
   async patch(id: string, change: z.output<typeof caPatch>): Promise<void> {
-    await this.#change(id, (before) => {
-      const { externalIdClaim, ...rest } = change;
-      const claim = externalIdClaim === undefined ? before.claim : claimOf({ ...before.claim, ...externalIdClaim });
-      return { ...rest, claim };
-    });
+    const { externalIdClaim: patch, ...rest } = change;
+    await this.#change(id, (old) => ({ ...rest, claim: patch === undefined ? old : claimOf({ ...old, ...patch }) }));
   }
 
   /** Replaces all fields; without a claim there is none. */
   async replace(id: string, ca: z.output<typeof caUpdate>): Promise<void> {
-    await this.#change(id, () => {
-      const { externalIdClaim, ...rest } = ca;
-      return { ...rest, claim: claimOf(externalIdClaim) };
-    });
+    const { externalIdClaim, ...rest } = ca;
+    await this.#change(id, () => ({ ...rest, claim: claimOf(externalIdClaim) }));
   }
 
   async #change(
     id: string,
-    decide: (before: {
-      claim: ExternalIdClaim | null;
-    }) => Omit<z.output<typeof caPatch>, "externalIdClaim"> & { claim: ExternalIdClaim | null },
+    decide: (
+      oldClaim: ExternalIdClaim | null,
+    ) => Omit<z.output<typeof caPatch>, "externalIdClaim"> & { claim: ExternalIdClaim | null },
   ): Promise<void> {
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const before = await this.#locked(trx, id);
-        const oldClaim = storedClaim(before);
-        const change = decide({ claim: oldClaim });
-        if (change.name !== undefined) requireName(change.name);
-        const { claim } = change;
-        await trx
-          .updateTable("ca")
-          .set({
-            name: change.name,
-            is_auth_enabled: change.isAuthEnabled,
-            is_auto_ca_enrollment_enabled: change.isAutoCaEnrollmentEnabled,
-            is_ott_ca_enrollment_enabled: change.isOttCaEnrollmentEnabled,
-            identity_name_format: change.identityNameFormat,
-            identity_roles:
-              change.identityRoles === undefined ? undefined : roleAttributes(change.identityRoles, "identityRoles"),
-            external_id_claim: claim === null ? null : json(claim),
-            tags: json(change.tags),
-            updated_at: this.#ctx.now(),
-          })
-          .where("id", "=", id)
-          .execute();
-        const isWithdrawn = before.is_auth_enabled && change.isAuthEnabled === false;
-        if (isWithdrawn) await endSessionsOf(trx, id);
-        // The identities that the old claim named are not those that the new one names.
-        else if (JSON.stringify(claim) !== JSON.stringify(oldClaim)) await endClaimedSessions(trx, id);
-        await appendChange(trx, { kind: "ca", key: id, op: "update" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      const before = await lockEntity(trx, "ca", id);
+      const oldClaim = storedClaim(before);
+      const change = decide(oldClaim);
+      if (change.name !== undefined) requireName(change.name);
+      const { claim } = change;
+      await trx
+        .updateTable("ca")
+        .set({
+          name: change.name,
+          is_auth_enabled: change.isAuthEnabled,
+          is_auto_ca_enrollment_enabled: change.isAutoCaEnrollmentEnabled,
+          is_ott_ca_enrollment_enabled: change.isOttCaEnrollmentEnabled,
+          identity_name_format: change.identityNameFormat,
+          identity_roles:
+            change.identityRoles === undefined ? undefined : roleAttributes(change.identityRoles, "identityRoles"),
+          external_id_claim: claim === null ? null : json(claim),
+          tags: json(change.tags),
+          updated_at: this.#ctx.now(),
+        })
+        .where("id", "=", id)
+        .execute();
+      const isWithdrawn = before.is_auth_enabled && change.isAuthEnabled === false;
+      if (isWithdrawn) await endSessionsOf(trx, id);
+      // The identities that the old claim named are not those that the new one names.
+      else if (JSON.stringify(claim) !== JSON.stringify(oldClaim)) await endClaimedSessions(trx, id);
+      await appendChange(trx, { kind: "ca", key: id, op: "update" });
+    });
   }
 
   /** Removes it with the authenticators made through it, their sessions, and its outstanding enrollments. */
   async delete(id: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
-      await this.#locked(trx, id);
+      await lockEntity(trx, "ca", id);
       await endSessionsOf(trx, id);
       for (const kind of ["authenticator", "enrollment"] as const) {
         await loggedWrite(trx, sql`WITH gone AS (DELETE FROM ${sql.table(kind)} WHERE ca_id = ${id} RETURNING id)`, {
           changes: [{ kind, op: "delete", of: "gone" }],
         });
       }
-      await trx.deleteFrom("ca").where("id", "=", id).execute();
-      await appendChange(trx, { kind: "ca", key: id, op: "delete" });
+      await deleteEntity(trx, "ca", id);
     });
   }
 
@@ -141,7 +123,7 @@ export class Cas {
   async verify(id: string, pem: string): Promise<void> {
     const proof = verificationCertificate(pem);
     await this.#ctx.store.transaction(async (trx) => {
-      const row = await this.#locked(trx, id);
+      const row = await lockEntity(trx, "ca", id);
       if (row.is_verified) throw apiError("CA_ALREADY_VERIFIED");
       if (commonName(proof) !== row.verification_token) {
         throw apiError(
@@ -149,7 +131,7 @@ export class Cas {
           unhandledCause(`expected the common name ${row.verification_token}, the CA's verificationToken`),
         );
       }
-      // The token is proof of freshness, and the signer's clock may be ahead of ours.
+      // The token is proof of freshness, and the signer's clock may be ahead of the controller's.
       if (issuingAuthority(searchIssuer([proof], this.#ctx.now()), [row]) === undefined) {
         throw apiError("CERTIFICATE_FAILED_VALIDATION");
       }
@@ -169,7 +151,7 @@ export class Cas {
    */
   async enrollmentJwt(id: string): Promise<string> {
     return this.#ctx.store.transaction(async (trx) => {
-      const row = await this.#locked(trx, id);
+      const row = await lockEntity(trx, "ca", id);
       if (!row.is_verified || !row.is_auto_ca_enrollment_enabled) {
         const lacking = row.is_verified ? "isAutoCaEnrollmentEnabled is false" : "it is not verified";
         throw apiError("ENROLLMENT_CA_NOT_VALID", unhandledCause(`no identity can enroll by CA ${id}: ${lacking}`));
@@ -189,11 +171,7 @@ export class Cas {
 
   /** @throws ApiError 404 */
   async get(db: Db, id: string): Promise<CaRow> {
-    return found(await db.selectFrom("ca").selectAll().where("id", "=", id).executeTakeFirst(), "ca", id);
-  }
-
-  async #locked(trx: Db, id: string): Promise<CaRow> {
-    return found(await trx.selectFrom("ca").selectAll().where("id", "=", id).forUpdate().executeTakeFirst(), "ca", id);
+    return getEntity(db, "ca", id);
   }
 }
 
@@ -247,8 +225,7 @@ function verificationCertificate(pem: string): X509Certificate {
   if (!block.startsWith("-----BEGIN CERTIFICATE-----")) throw apiError("EXPECTED_PEM_CERTIFICATE");
   try {
     return new X509Certificate(block);
-  } catch (error) {
-    if (error instanceof ApiError) throw error;
+  } catch {
     throw apiError("COULD_NOT_PARSE_DER_BLOCK");
   }
 }

@@ -6,10 +6,10 @@ import { isForClients } from "../../pki/third-party-ca.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { translated } from "../store-errors.ts";
-import type { AuthenticatorRow, Authenticators } from "./authenticators.ts";
+import { transact } from "../store-errors.ts";
+import { type AuthenticatorRow, type Authenticators, certificatesOf } from "./authenticators.ts";
 
-/** So long both certificates count at most, where the holder asked for that. */
+/** How long both certificates count at most, when the holder asked for that. */
 const OVERLAP_MS = 7 * 86_400_000;
 
 /** Renewal of the certificates that the network has issued to identities (docs/protocol/enrollment.md, "Extending"). */
@@ -62,46 +62,44 @@ export class CertificateExtensions {
    * @throws ApiError 400 when it is not the one that was issued last, 404
    */
   async confirm(id: string, identityId: string, certPem: string): Promise<void> {
-    const certificate = firstCertificate(certPem);
+    const [certificate] = certificatesOf(certPem);
     const print = fingerprint(certificate);
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        // What was asked of the holder meanwhile must not be overwritten by what was read before.
-        await trx.selectFrom("authenticator").select("id").where("id", "=", id).forUpdate().execute();
-        const row = await this.#authenticators.owned(trx, id, identityId);
-        if (row.unverified_fingerprint === null || row.unverified_fingerprint !== print) {
-          throw apiError("INVALID_CLIENT_CERT", unhandledCause("the certificate is not the one that was issued last"));
-        }
-        const hasRolledKeys = !isSameKey(certificate, row.cert_pem);
-        // Who was asked for a new key and kept the old one is still asked.
-        const isStillAsked = row.is_key_roll_requested && !hasRolledKeys;
-        const { numUpdatedRows } = await trx
-          .updateTable("authenticator")
-          .set({
-            cert_pem: row.unverified_cert_pem,
-            fingerprint: print,
-            unverified_cert_pem: null,
-            unverified_fingerprint: null,
-            unverified_counts_until: null,
-            is_extend_requested: isStillAsked,
-            is_key_roll_requested: isStillAsked,
-            last_extend_rolled_keys: hasRolledKeys,
-            ...(isStillAsked ? {} : { extend_requested_at: null }),
-            updated_at: this.#ctx.now(),
-          })
-          .where("id", "=", id)
-          .where("unverified_fingerprint", "=", print)
-          .executeTakeFirst();
-        if (numUpdatedRows === 0n) throw notCurrent();
-        await loggedWrite(
-          trx,
-          sql`WITH holding AS (UPDATE api_session SET cert_fingerprints = array_append(cert_fingerprints, ${print})
-            WHERE authenticator_id = ${id} RETURNING id)`,
-          { changes: [{ kind: "api_session", op: "update", of: "holding" }] },
-        );
-        await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      // What was asked of the holder meanwhile must not be overwritten by what was read before.
+      await trx.selectFrom("authenticator").select("id").where("id", "=", id).forUpdate().execute();
+      const row = await this.#authenticators.owned(trx, id, identityId);
+      if (row.unverified_fingerprint === null || row.unverified_fingerprint !== print) {
+        throw apiError("INVALID_CLIENT_CERT", unhandledCause("the certificate is not the one that was issued last"));
+      }
+      const hasRolledKeys = !isSameKey(certificate, row.cert_pem);
+      // A holder that kept its key although it was asked for a new one is still asked.
+      const isStillAsked = row.is_key_roll_requested && !hasRolledKeys;
+      const { numUpdatedRows } = await trx
+        .updateTable("authenticator")
+        .set({
+          cert_pem: row.unverified_cert_pem,
+          fingerprint: print,
+          unverified_cert_pem: null,
+          unverified_fingerprint: null,
+          unverified_counts_until: null,
+          is_extend_requested: isStillAsked,
+          is_key_roll_requested: isStillAsked,
+          last_extend_rolled_keys: hasRolledKeys,
+          extend_requested_at: isStillAsked ? undefined : null,
+          updated_at: this.#ctx.now(),
+        })
+        .where("id", "=", id)
+        .where("unverified_fingerprint", "=", print)
+        .executeTakeFirst();
+      if (numUpdatedRows === 0n) throw notCurrent();
+      await loggedWrite(
+        trx,
+        sql`WITH holding AS (UPDATE api_session SET cert_fingerprints = array_append(cert_fingerprints, ${print})
+          WHERE authenticator_id = ${id} RETURNING id)`,
+        { changes: [{ kind: "api_session", op: "update", of: "holding" }] },
+      );
+      await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
+    });
   }
 
   /**
@@ -161,16 +159,6 @@ async function allowsExpired(db: Db, identityId: string): Promise<boolean> {
     .where("identity.id", "=", identityId)
     .executeTakeFirst();
   return row?.isAllowed ?? false;
-}
-
-function firstCertificate(pem: string): X509Certificate {
-  try {
-    const [certificate] = parseCertificates(pem);
-    if (certificate !== undefined) return certificate;
-  } catch (error) {
-    if (!(error instanceof CertificateError)) throw error;
-  }
-  throw apiError("INVALID_CERT_PEM");
 }
 
 function isSameKey(certificate: X509Certificate, otherPem: string | null): boolean {

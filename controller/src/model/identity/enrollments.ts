@@ -7,8 +7,8 @@ import { randomEntityId } from "../../store/ids.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
 import type { EnrollmentMethod, EnrollmentTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found } from "../entity.ts";
-import { translated } from "../store-errors.ts";
+import { deleteEntity, findEntity, getEntity, lockEntity } from "../entity.ts";
+import { transact } from "../store-errors.ts";
 
 const REISSUE_BATCH = 200;
 
@@ -32,8 +32,8 @@ export interface NewEnrollment {
   readonly method: EnrollmentMethod;
   readonly identityId?: string;
   readonly routerId?: string;
-  readonly caId?: string;
-  readonly username?: string;
+  readonly caId?: string | undefined;
+  readonly username?: string | undefined;
   /** Default: the configured life from now on. */
   readonly expiresAt?: Date;
 }
@@ -85,46 +85,32 @@ export class Enrollments {
     readonly caId?: string | undefined;
     readonly username?: string | undefined;
   }): Promise<string> {
-    return translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const identity = await trx
-          .selectFrom("identity")
-          .select("id")
-          .where("id", "=", request.identityId)
-          .executeTakeFirst();
-        if (identity === undefined) throw unusable("identityId", "identity not found", request.identityId);
-        this.#requireFuture(request.expiresAt, unusable);
-        if (request.method === "updb" && (request.username ?? "") === "") {
-          throw unusable("username", "username is required for method updb", request.username);
-        }
-        if (request.method === "ottca") {
-          const ca = await trx
-            .selectFrom("ca")
-            .select("id")
-            .where("id", "=", request.caId ?? "")
-            .executeTakeFirst();
-          if (ca === undefined) throw unusable("caId", "ca not found", request.caId);
-        }
-        return this.insert(trx, {
-          identityId: request.identityId,
-          method: request.method,
-          expiresAt: request.expiresAt,
-          ...(request.method === "ottca" && request.caId !== undefined ? { caId: request.caId } : {}),
-          ...(request.method === "updb" && request.username !== undefined ? { username: request.username } : {}),
-        });
-      }),
-    );
+    return transact(this.#ctx.store, async (trx) => {
+      if ((await findEntity(trx, "identity", request.identityId)) === undefined) {
+        throw unusable("identityId", "identity not found", request.identityId);
+      }
+      this.#requireFuture(request.expiresAt, unusable);
+      if (request.method === "updb" && (request.username ?? "") === "") {
+        throw unusable("username", "username is required for method updb", request.username);
+      }
+      if (request.method === "ottca" && (await findEntity(trx, "ca", request.caId ?? "")) === undefined) {
+        throw unusable("caId", "ca not found", request.caId);
+      }
+      return this.insert(trx, {
+        identityId: request.identityId,
+        method: request.method,
+        expiresAt: request.expiresAt,
+        caId: request.method === "ottca" ? request.caId : undefined,
+        username: request.method === "updb" ? request.username : undefined,
+      });
+    });
   }
 
   /** A new token and a new JWT; the old ones are dead. */
   async refresh(id: string, expiresAt: Date): Promise<void> {
     this.#requireFuture(expiresAt, fieldError);
     await this.#ctx.store.transaction(async (trx) => {
-      const row = found(
-        await trx.selectFrom("enrollment").selectAll().where("id", "=", id).forUpdate().executeTakeFirst(),
-        "enrollment",
-        id,
-      );
+      const row = await lockEntity(trx, "enrollment", id);
       const subject = row.identity_id ?? row.router_id ?? "";
       await trx
         .updateTable("enrollment")
@@ -148,16 +134,11 @@ export class Enrollments {
 
   /** @throws ApiError 404 */
   async get(db: Db, id: string): Promise<EnrollmentRow> {
-    const row = await db.selectFrom("enrollment").selectAll().where("id", "=", id).executeTakeFirst();
-    return found(row, "enrollment", id);
+    return getEntity(db, "enrollment", id);
   }
 
   async delete(id: string): Promise<void> {
-    await this.#ctx.store.transaction(async (trx) => {
-      const { numDeletedRows } = await trx.deleteFrom("enrollment").where("id", "=", id).executeTakeFirst();
-      found(numDeletedRows > 0n ? true : undefined, "enrollment", id);
-      await appendChange(trx, { kind: "enrollment", key: id, op: "delete" });
-    });
+    await this.#ctx.store.transaction((trx) => deleteEntity(trx, "enrollment", id));
   }
 
   /**
@@ -194,8 +175,7 @@ export class Enrollments {
 
   /** Uses a claimed enrollment up. */
   async complete(trx: Db, row: EnrollmentRow): Promise<void> {
-    await trx.deleteFrom("enrollment").where("id", "=", row.id).execute();
-    await appendChange(trx, { kind: "enrollment", key: row.id, op: "delete" });
+    await deleteEntity(trx, "enrollment", row.id);
   }
 
   /** Deletes what is outstanding for a router. */
@@ -210,8 +190,8 @@ export class Enrollments {
   }
 
   /**
-   * Signs the tokens anew that another certificate than the one being served has signed: the holder of such a token could not verify it. The
-   * one-time tokens in them, and their ends, stay. In batches, so that neither the database nor a request waits for it.
+   * Signs again the tokens that another certificate than the served one has signed: their holders could not verify them. The one-time tokens in them, and
+   * their ends, stay. In batches, so that neither the database nor a request waits for it.
    * @returns how many were signed
    */
   async reissue(signal?: AbortSignal): Promise<number> {
@@ -255,11 +235,7 @@ export class Enrollments {
     return total;
   }
 
-  #invitation(
-    method: EnrollmentMethod,
-    subject: string,
-    expiresAt: Date,
-  ): { token: string; jwt: string; signer: string } {
+  #invitation(method: EnrollmentMethod, subject: string, expiresAt: Date) {
     const token = randomUUID();
     return { token, jwt: this.#jwt(method, subject, token, expiresAt), signer: this.#ctx.pki.jwtSigner };
   }
@@ -279,9 +255,5 @@ export class Enrollments {
 }
 
 function unusable(field: string, reason: string, value?: unknown): Error {
-  return apiError("REFERENCED_ENTITY_NOT_FOUND", {
-    field,
-    reason,
-    value: value === undefined ? "" : String(value),
-  });
+  return apiError("REFERENCED_ENTITY_NOT_FOUND", { field, reason, value: String(value ?? "") });
 }

@@ -1,4 +1,3 @@
-import type { X509Certificate } from "node:crypto";
 import {
   apiError,
   type externalJwtSignerCreate,
@@ -6,7 +5,7 @@ import {
   fieldCause,
   fieldError,
 } from "@sallyport/api";
-import { CertificateError, commonName, fingerprint, parseCertificates } from "@sallyport/wire";
+import { commonName, fingerprint } from "@sallyport/wire";
 import { type Selectable, sql, type Updateable } from "kysely";
 import type { z } from "zod";
 import { endpointUrl, JwksFetchError } from "../../auth/jwt/jwks-fetcher.ts";
@@ -15,9 +14,10 @@ import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { ExtJwtSignerTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found, json, requireName } from "../entity.ts";
+import { deleteEntity, getEntity, json, lockEntity, requireName } from "../entity.ts";
 import { endApiSessions } from "../session/session-removal.ts";
-import { translated } from "../store-errors.ts";
+import { transact } from "../store-errors.ts";
+import { certificatesOf } from "./authenticators.ts";
 
 /** An issuer whose tokens authenticate. Read as JSON its times are text. */
 export type ExtJwtSignerRow = Selectable<ExtJwtSignerTable>;
@@ -41,15 +41,13 @@ export class ExtJwtSigners {
     requireOneSource(signer.certPem || null, signer.jwksEndpoint || null);
     const columns = columnsOf(signer);
     const id = randomEntityId();
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        await trx
-          .insertInto("ext_jwt_signer")
-          .values({ ...columns, id, name: signer.name, issuer: signer.issuer, tags: json(signer.tags) })
-          .execute();
-        await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "create" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      await trx
+        .insertInto("ext_jwt_signer")
+        .values({ ...columns, id, name: signer.name, issuer: signer.issuer, tags: json(signer.tags) })
+        .execute();
+      await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "create" });
+    });
     return id;
   }
 
@@ -72,45 +70,31 @@ export class ExtJwtSigners {
   /** Applies the given fields; `""` removes an optional one. Ends the signer's sessions when it is disabled or maps to other identities. */
   async update(id: string, change: SignerChange): Promise<void> {
     const columns = columnsOf(change);
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const row = found(
-          await trx.selectFrom("ext_jwt_signer").selectAll().where("id", "=", id).forUpdate().executeTakeFirst(),
-          "ext_jwt_signer",
-          id,
-        );
-        requireOneSource(
-          columns.cert_pem === undefined ? row.cert_pem : columns.cert_pem,
-          columns.jwks_endpoint === undefined ? row.jwks_endpoint : columns.jwks_endpoint,
-        );
-        await trx
-          .updateTable("ext_jwt_signer")
-          .set({ ...columns, tags: json(change.tags), updated_at: this.#ctx.now() })
-          .where("id", "=", id)
-          .execute();
-        const isWithdrawn = row.enabled && change.enabled === false;
-        // The identities that the old tokens named are not those that the new ones name.
-        const isRenamed = NAMING.some((column) => columns[column] !== undefined && columns[column] !== row[column]);
-        if (isWithdrawn || isRenamed) await this.#endSessions(trx, id);
-        await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "update" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      const row = await lockEntity(trx, "ext_jwt_signer", id);
+      requireOneSource(
+        columns.cert_pem === undefined ? row.cert_pem : columns.cert_pem,
+        columns.jwks_endpoint === undefined ? row.jwks_endpoint : columns.jwks_endpoint,
+      );
+      await trx
+        .updateTable("ext_jwt_signer")
+        .set({ ...columns, tags: json(change.tags), updated_at: this.#ctx.now() })
+        .where("id", "=", id)
+        .execute();
+      const isWithdrawn = row.enabled && change.enabled === false;
+      // The identities that the old tokens named are not those that the new ones name.
+      const isRenamed = NAMING.some((column) => columns[column] !== undefined && columns[column] !== row[column]);
+      if (isWithdrawn || isRenamed) await this.#endSessions(trx, id);
+      await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "update" });
+    });
   }
 
   /** Ends the sessions that its tokens have made. @throws ApiError 409 while an auth policy names it */
   async delete(id: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
-      const row = await trx
-        .selectFrom("ext_jwt_signer")
-        .select("id")
-        .where("id", "=", id)
-        .forUpdate()
-        .executeTakeFirst();
-      found(row, "ext_jwt_signer", id);
-      const { rows: users } = await sql<{
-        id: string;
-        is_primary: boolean;
-      }>`SELECT id, ext_jwt_signers @> ARRAY[${id}]::text[] AS is_primary FROM auth_policy
+      await lockEntity(trx, "ext_jwt_signer", id);
+      const { rows: users } = await sql<{ id: string; is_primary: boolean }>`
+        SELECT id, ext_jwt_signers @> ARRAY[${id}]::text[] AS is_primary FROM auth_policy
         WHERE require_ext_jwt_signer = ${id} OR ext_jwt_signers @> ARRAY[${id}]::text[] ORDER BY id LIMIT 10`.execute(
         trx,
       );
@@ -122,15 +106,13 @@ export class ExtJwtSigners {
         throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
       }
       await this.#endSessions(trx, id);
-      await trx.deleteFrom("ext_jwt_signer").where("id", "=", id).execute();
-      await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "delete" });
+      await deleteEntity(trx, "ext_jwt_signer", id);
     });
   }
 
   /** @throws ApiError 404 */
   async get(db: Db, id: string): Promise<ExtJwtSignerRow> {
-    const row = await db.selectFrom("ext_jwt_signer").selectAll().where("id", "=", id).executeTakeFirst();
-    return found(row, "ext_jwt_signer", id);
+    return getEntity(db, "ext_jwt_signer", id);
   }
 
   async #endSessions(trx: Db, id: string): Promise<void> {
@@ -193,7 +175,8 @@ function certificateColumns(pem: string): Updateable<ExtJwtSignerTable> {
   if (pem === "") {
     return { cert_pem: null, fingerprint: null, common_name: "", not_before: null, not_after: null };
   }
-  const certificate = onlyCertificate(pem);
+  const [certificate, ...more] = certificatesOf(pem);
+  if (more.length > 0) throw apiError("INVALID_CERT_PEM");
   if (verificationKey(certificate.publicKey).algorithms.length === 0) {
     throw fieldError(
       "certPem",
@@ -207,16 +190,6 @@ function certificateColumns(pem: string): Updateable<ExtJwtSignerTable> {
     not_before: certificate.validFromDate,
     not_after: certificate.validToDate,
   };
-}
-
-function onlyCertificate(pem: string): X509Certificate {
-  try {
-    const [first, ...more] = parseCertificates(pem);
-    if (first !== undefined && more.length === 0) return first;
-  } catch (error) {
-    if (!(error instanceof CertificateError)) throw error;
-  }
-  throw apiError("INVALID_CERT_PEM");
 }
 
 /** An absent value stays absent. */

@@ -12,13 +12,10 @@ import { numberedName } from "../../auth/identity-name.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { Statement } from "../../store/driver/statement.ts";
 import { randomEntityId } from "../../store/ids.ts";
-import type { IdentityBefore } from "../../store/logged-changes.ts";
-import { API_SESSION_BEFORE, SESSION_BEFORE } from "../../store/logged-changes.ts";
-import { LoggedStatement } from "../../store/logged-write.ts";
+import { API_SESSION_BEFORE, type IdentityBefore, LoggedStatement, SESSION_BEFORE } from "../../store/logged-write.ts";
 import type { IdentityTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found, json, requireName } from "../entity.ts";
-import { updateAttributed } from "../entity-update.ts";
+import { findByIdOrName, found, json, requireName, updateAttributed } from "../entity.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { endApiSessions } from "../session/session-removal.ts";
 import { translated } from "../store-errors.ts";
@@ -139,7 +136,7 @@ export class Identities {
     };
     await translated(() =>
       LOCKING.every((field) => change[field] === undefined)
-        ? this.#write(this.#ctx.store.db, id, values)
+        ? updateAttributed(this.#ctx.store.db, "identity", id, values)
         : this.#ctx.store.transaction(async (trx) => {
             const before = await this.locked(trx, id);
             if (before.type_id === "Router") {
@@ -157,7 +154,8 @@ export class Identities {
               await endNamedSessions(trx, id);
             }
             // A router's identity keeps its type, whatever a PUT has to name.
-            await this.#write(trx, id, before.type_id === "Router" ? values : { ...values, type_id: change.type });
+            const written = before.type_id === "Router" ? values : { ...values, type_id: change.type };
+            await updateAttributed(trx, "identity", id, written);
             if (values.auth_policy_id !== undefined && values.auth_policy_id !== before.auth_policy_id) {
               const beforeChange: IdentityBefore = { attrs: before.attrs, isAuthPolicyChanged: true };
               await appendChange(trx, { kind: "identity", key: id, op: "update", before: { ...beforeChange } });
@@ -196,10 +194,8 @@ export class Identities {
         throw apiError("ENTITY_CAN_NOT_BE_DELETED", unhandledCause("the default admin identity can not be deleted"));
       }
       if (row.type_id === "Router") {
-        const cause = unhandledCause(
-          `identity ${id} belongs to the router ${id}: delete the router, or turn its tunneler off`,
-        );
-        throw apiError("ENTITY_CAN_NOT_BE_DELETED", cause);
+        const reason = `identity ${id} belongs to the router ${id}: delete the router, or turn its tunneler off`;
+        throw apiError("ENTITY_CAN_NOT_BE_DELETED", unhandledCause(reason));
       }
       await this.remove(trx, row);
     });
@@ -290,12 +286,7 @@ export class Identities {
   }
 
   async findByIdOrName(db: Db, idOrName: string): Promise<IdentityRow | undefined> {
-    return db
-      .selectFrom("identity")
-      .selectAll()
-      .where((eb) => eb.or([eb("id", "=", idOrName), eb("name", "=", idOrName)]))
-      .orderBy((eb) => eb("id", "=", idOrName), "desc")
-      .executeTakeFirst();
+    return findByIdOrName(db, "identity", idOrName);
   }
 
   /** @throws ApiError 404 */
@@ -330,10 +321,6 @@ export class Identities {
       return this.#enrollments.invite({ method: "updb", identityId, username: updb });
     }
     return undefined;
-  }
-
-  async #write(db: Db, id: string, values: Readonly<Record<string, unknown>>): Promise<void> {
-    found((await updateAttributed(db, "identity", id, values)) || undefined, "identity", id);
   }
 
   /** The row, held until the transaction ends. @throws ApiError 404 */
@@ -373,7 +360,7 @@ function blankAsNull(text: string | undefined): string | null {
   return text === undefined || text.trim() === "" ? null : text;
 }
 
-/** More minutes than a century has mean for ever, too. */
+/** More minutes than a century has mean without end, too. */
 const MAX_MINUTES = 52_596_000;
 
 /** When a time of so many minutes ends; null: never. */

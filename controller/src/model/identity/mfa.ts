@@ -3,12 +3,12 @@ import { apiError, notFound } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
-import type { MfaBefore } from "../../store/logged-changes.ts";
+import type { MfaBefore } from "../../store/logged-write.ts";
 import type { MfaTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { translated } from "../store-errors.ts";
-import { CodeAttempts } from "./code-attempts.ts";
-import { matchTotp, newTotpSecret, provisioningUrl } from "./totp.ts";
+import { found } from "../entity.ts";
+import { transact } from "../store-errors.ts";
+import { CodeAttempts, matchTotp, newTotpSecret, provisioningUrl } from "./one-time-codes.ts";
 
 type MfaRow = Selectable<MfaTable>;
 
@@ -50,10 +50,9 @@ export class Mfa {
   async status(identity: { readonly id: string; readonly name: string }): Promise<MfaStatus | undefined> {
     const row = await this.#find(this.#ctx.store.db, identity.id);
     if (row === undefined) return undefined;
-    const status = { id: row.id, isVerified: row.is_verified, createdAt: row.created_at, updatedAt: row.updated_at };
-    if (row.is_verified) return status;
+    if (row.is_verified) return statusOf(row);
     const url = provisioningUrl(this.#secretOf(row), this.#ctx.settings.totpIssuer, identity.name);
-    return { ...status, pending: { provisioningUrl: url, recoveryCodes: this.#codesOf(row) } };
+    return { ...statusOf(row), pending: { provisioningUrl: url, recoveryCodes: this.#codesOf(row) } };
   }
 
   /** Does the identity have to pass TOTP? Those of `ids` that do. */
@@ -74,23 +73,21 @@ export class Mfa {
    */
   async start(identityId: string): Promise<string> {
     const id = randomEntityId();
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const row = await trx
-          .insertInto("mfa")
-          .values({
-            id,
-            identity_id: identityId,
-            secret: this.#ctx.secrets.encrypt(newTotpSecret(), secretContext(identityId)),
-            recovery_codes: this.#sealed(identityId, newRecoveryCodes()),
-          })
-          .onConflict((conflict) => conflict.column("identity_id").doNothing())
-          .returning("id")
-          .executeTakeFirst();
-        if (row === undefined) throw apiError("MFA_EXISTS");
-        await appendChange(trx, { kind: "mfa", key: id, op: "create" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      const row = await trx
+        .insertInto("mfa")
+        .values({
+          id,
+          identity_id: identityId,
+          secret: this.#ctx.secrets.encrypt(newTotpSecret(), secretContext(identityId)),
+          recovery_codes: this.#sealed(identityId, newRecoveryCodes()),
+        })
+        .onConflict((conflict) => conflict.column("identity_id").doNothing())
+        .returning("id")
+        .executeTakeFirst();
+      if (row === undefined) throw apiError("MFA_EXISTS");
+      await appendChange(trx, { kind: "mfa", key: id, op: "create" });
+    });
     return id;
   }
 
@@ -108,7 +105,9 @@ export class Mfa {
         .set({ is_verified: true, enrollment_step: step ?? null, updated_at: this.#ctx.now() })
         .where("identity_id", "=", identityId)
         .execute();
-      await requireInSessions(trx, identityId);
+      // Present sessions have to pass TOTP, too.
+      await sql`UPDATE api_session SET is_mfa_required = true
+        WHERE identity_id = ${identityId} AND NOT is_mfa_required`.execute(trx);
       await appendChange(
         trx,
         { kind: "mfa", key: row.id, op: "update" },
@@ -138,13 +137,7 @@ export class Mfa {
     return this.#changed(identityId, async (trx) => {
       const row = await this.#verified(trx, identityId);
       await this.#use(trx, row, code, { apiSessionId, allowRecovery: false });
-      return {
-        id: row.id,
-        isVerified: true,
-        createdAt: row.created_at,
-        updatedAt: row.updated_at,
-        codes: this.#codesOf(row),
-      };
+      return { ...statusOf(row), codes: this.#codesOf(row) };
     });
   }
 
@@ -173,13 +166,8 @@ export class Mfa {
   /** Ends an identity's enrollment without a code; nothing happens when there is none. @throws ApiError 404 for an unknown identity */
   async remove(identityId: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
-      const identity = await trx
-        .selectFrom("identity")
-        .select("id")
-        .where("id", "=", identityId)
-        .forKeyShare()
-        .executeTakeFirst();
-      if (identity === undefined) throw notFound("identity", identityId);
+      const { rows } = await sql`SELECT 1 FROM identity WHERE id = ${identityId} FOR KEY SHARE`.execute(trx);
+      found(rows[0], "identity", identityId);
       await removeMfa(trx, identityId);
     });
     this.#attempts.succeeded(identityId);
@@ -218,7 +206,7 @@ export class Mfa {
         .set({
           last_step: Math.max(step, row.last_step ?? 0),
           last_step_session: use.apiSessionId,
-          ...(isRepeated ? { enrollment_step: null } : {}),
+          enrollment_step: isRepeated ? null : undefined,
         })
         .where("identity_id", "=", row.identity_id)
         .execute();
@@ -255,11 +243,8 @@ export class Mfa {
   }
 }
 
-/** Every session of the identity has to pass TOTP, those that exist too. */
-async function requireInSessions(trx: Db, identityId: string): Promise<void> {
-  await sql`UPDATE api_session SET is_mfa_required = true WHERE identity_id = ${identityId} AND NOT is_mfa_required`.execute(
-    trx,
-  );
+function statusOf(row: MfaRow): MfaStatus {
+  return { id: row.id, isVerified: row.is_verified, createdAt: row.created_at, updatedAt: row.updated_at };
 }
 
 /** Ends an identity's enrollment, if there is one, and what its sessions owe to it. */

@@ -1,8 +1,7 @@
-import { Statement } from "../../store/driver/statement.ts";
-import { likely } from "../../store/id-array.ts";
+import { likely, Statement } from "../../store/driver/statement.ts";
 import type { EnrollmentMethod } from "../../store/schema.ts";
 import type { Db } from "../context.ts";
-import { turn } from "../turns.ts";
+import { turn } from "../event-loop.ts";
 import type { IdentityRow } from "./identities.ts";
 
 interface ShownAuthenticator {

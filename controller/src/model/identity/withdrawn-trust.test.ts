@@ -65,7 +65,7 @@ describe("a router's certificate renews over HTTP", () => {
   });
 });
 
-describe("a router that is invited anew while its renewed certificate is being made", () => {
+describe("a router that gets a new enrollment while its renewed certificate is being made", () => {
   it.each(["over HTTP", "over its control channel", "over its control channel, to be confirmed"])(
     "does not get in by that one (%s)",
     async (way) => {

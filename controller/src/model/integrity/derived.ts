@@ -1,8 +1,7 @@
-import { type RawBuilder, sql } from "kysely";
-import type { ChangeKind } from "../../store/logged-changes.ts";
-import { loggedWrite } from "../../store/logged-write.ts";
+import { sql } from "kysely";
+import { type ChangeKind, loggedWrite } from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
-import type { Finding, IntegrityCheck } from "./integrity-check.ts";
+import { byQuery, type Finding, type IntegrityCheck, keysOf } from "./integrity-check.ts";
 
 /** What the database computes or guarantees by itself, unless an administrator has switched it off or written around it. */
 export async function derivedChecks(db: Db): Promise<IntegrityCheck[]> {
@@ -44,56 +43,37 @@ const enabledTriggers: IntegrityCheck = {
 
 const TRIGGERS = ["identity_attr_insert", "identity_attr_update"];
 
-const presentTriggers: IntegrityCheck = {
-  name: "missing triggers",
-  async find(db, limit) {
-    const { rows } = await sql<{ name: string }>`
-      SELECT name FROM unnest(${TRIGGERS}::text[]) name
-      WHERE NOT EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgname = name AND t.tgrelid = 'identity'::regclass)
-      ORDER BY name LIMIT ${limit}`.execute(db);
-    return rows.map(({ name }) => ({
-      key: name,
-      description: `the trigger ${name} of table identity is gone: restore a backup, or make it again as its migration does`,
-    }));
-  },
-};
+const presentTriggers = byQuery(
+  "missing triggers",
+  sql`SELECT name AS key, 'the trigger ' || name || ' of table identity is gone: restore a backup, or make it again as its migration does' AS description
+    FROM unnest(${TRIGGERS}::text[]) name
+    WHERE NOT EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgname = name AND t.tgrelid = 'identity'::regclass) ORDER BY name`,
+);
 
-const validConstraints: IntegrityCheck = {
-  name: "constraints",
-  async find(db, limit) {
-    const { rows } = await sql<{ table: string; name: string }>`
-      SELECT c.relname AS table, k.conname::text AS name
-      FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace s ON s.oid = c.relnamespace
-      WHERE s.nspname = 'public' AND NOT k.convalidated ORDER BY 1, 2 LIMIT ${limit}`.execute(db);
-    return rows.map(({ table, name }) => ({
-      key: `${table} ${name}`,
-      description: `the rule ${name} of table ${table} was never checked against its present rows`,
-    }));
-  },
-  async fix(db, findings) {
+const validConstraints = byQuery(
+  "constraints",
+  sql`SELECT c.relname || ' ' || k.conname AS key,
+      'the rule ' || k.conname || ' of table ' || c.relname || ' was never checked against its present rows' AS description
+    FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace s ON s.oid = c.relnamespace
+    WHERE s.nspname = 'public' AND NOT k.convalidated ORDER BY c.relname, k.conname`,
+  async (db, findings) => {
     for (const { key } of findings) {
       const [table = "", name = ""] = key.split(" ");
       await sql`ALTER TABLE ${sql.table(table)} VALIDATE CONSTRAINT ${sql.ref(name)}`.execute(db);
     }
   },
-};
+);
 
-const validIndexes: IntegrityCheck = {
-  name: "indexes",
-  async find(db, limit) {
-    const { rows } = await sql<{ name: string; table: string }>`
-      SELECT x.relname AS name, c.relname AS table FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
-      JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace s ON s.oid = c.relnamespace
-      WHERE s.nspname = 'public' AND NOT (i.indisvalid AND i.indisready) ORDER BY 1 LIMIT ${limit}`.execute(db);
-    return rows.map(({ name, table }) => ({
-      key: name,
-      description: `the index ${name} of table ${table} is not valid`,
-    }));
-  },
-  async fix(db, findings) {
+const validIndexes = byQuery(
+  "indexes",
+  sql`SELECT x.relname AS key, 'the index ' || x.relname || ' of table ' || c.relname || ' is not valid' AS description
+    FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+    JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace s ON s.oid = c.relnamespace
+    WHERE s.nspname = 'public' AND NOT (i.indisvalid AND i.indisready) ORDER BY x.relname`,
+  async (db, findings) => {
     for (const { key } of findings) await sql`REINDEX INDEX ${sql.table(key)}`.execute(db);
   },
-};
+);
 
 /** Role attributes and selectors are sorted and without duplicates: equality and order of the API rest on it. */
 async function sortedLists(db: Db): Promise<IntegrityCheck[]> {
@@ -117,7 +97,7 @@ async function sortedLists(db: Db): Promise<IntegrityCheck[]> {
         await loggedWrite(
           in_,
           sql`WITH changed AS (
-            UPDATE ${sql.table(table)} SET ${list} = ${sorted} WHERE id = ANY (${keys(findings)}::text[]) RETURNING id)`,
+            UPDATE ${sql.table(table)} SET ${list} = ${sorted} WHERE id = ANY (${keysOf(findings)}::text[]) RETURNING id)`,
           { changes: [{ kind: table, op: "update", of: "changed" }] },
         );
       },
@@ -125,37 +105,26 @@ async function sortedLists(db: Db): Promise<IntegrityCheck[]> {
   });
 }
 
-const lacking = derived(
+const lacking = byQuery(
   "identity_attr, missing rows",
   sql`SELECT i.id || '/' || a AS key, 'identity ' || i.id || ' has the attribute ' || a || ', and the list of attributes in use does not know it' AS description
     FROM identity i, unnest(i.attrs) a
     WHERE NOT EXISTS (SELECT 1 FROM identity_attr x WHERE x.attr = a AND x.identity_id = i.id)`,
+  deriveAttributes,
 );
 
-const surplus = derived(
+const surplus = byQuery(
   "identity_attr, surplus rows",
   sql`SELECT i.id || '/' || x.attr AS key, 'the list of attributes in use names ' || x.attr || ' for identity ' || i.id || ', which does not have it' AS description
     FROM identity_attr x JOIN identity i ON i.id = x.identity_id WHERE NOT x.attr = ANY (i.attrs)`,
+  deriveAttributes,
 );
 
 /** The rows of `identity_attr` are exactly the attributes of identities. */
-function derived(name: string, query: RawBuilder<unknown>): IntegrityCheck {
-  return {
-    name,
-    async find(db, limit) {
-      const { rows } = await sql<Finding>`${query} LIMIT ${limit}`.execute(db);
-      return rows;
-    },
-    async fix(db, findings) {
-      const ids = keys(findings).map((key) => key.slice(0, key.indexOf("/")));
-      await sql`DELETE FROM identity_attr x USING identity i
-        WHERE i.id = x.identity_id AND i.id = ANY (${ids}::text[]) AND NOT x.attr = ANY (i.attrs)`.execute(db);
-      await sql`INSERT INTO identity_attr (attr, identity_id) SELECT a, i.id FROM identity i, unnest(i.attrs) a
-        WHERE i.id = ANY (${ids}::text[]) ON CONFLICT DO NOTHING`.execute(db);
-    },
-  };
-}
-
-function keys(findings: readonly Finding[]): string[] {
-  return findings.map(({ key }) => key);
+async function deriveAttributes(db: Db, findings: readonly Finding[]): Promise<void> {
+  const ids = keysOf(findings).map((key) => key.slice(0, key.indexOf("/")));
+  await sql`DELETE FROM identity_attr x USING identity i
+    WHERE i.id = x.identity_id AND i.id = ANY (${ids}::text[]) AND NOT x.attr = ANY (i.attrs)`.execute(db);
+  await sql`INSERT INTO identity_attr (attr, identity_id) SELECT a, i.id FROM identity i, unnest(i.attrs) a
+    WHERE i.id = ANY (${ids}::text[]) ON CONFLICT DO NOTHING`.execute(db);
 }

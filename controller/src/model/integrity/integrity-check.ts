@@ -1,3 +1,4 @@
+import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../context.ts";
 
 /** One violation of a rule. */
@@ -15,4 +16,20 @@ export interface IntegrityCheck {
   find(db: Db, limit: number): Promise<Finding[]>;
   /** Repairs what was found just before in the same transaction. Without it, an administrator has to decide. */
   readonly fix?: (db: Db, findings: readonly Finding[]) => Promise<void>;
+}
+
+/** A check by one query with the columns `key` and `description`. */
+export function byQuery(name: string, query: RawBuilder<unknown>, fix?: IntegrityCheck["fix"]): IntegrityCheck {
+  return {
+    name,
+    async find(db, limit) {
+      const { rows } = await sql<Finding>`${query} LIMIT ${limit}`.execute(db);
+      return rows;
+    },
+    ...(fix && { fix }),
+  };
+}
+
+export function keysOf(findings: readonly Finding[]): string[] {
+  return findings.map(({ key }) => key);
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type RawBuilder, sql } from "kysely";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type TestStore, testStore } from "../../store/testing.ts";
+import { type TestStore, testStore } from "../../store/testing/test-store.ts";
 import type { ModelContext } from "../context.ts";
 import { PolicyMirror } from "../policy/policy-mirror.ts";
 import { seed, seedAdmin } from "../seeds.ts";
@@ -114,7 +114,7 @@ const CORRUPTIONS: readonly [string, RawBuilder<unknown>, RegExp, RawBuilder<unk
     [],
   ],
   [
-    "an authenticator of nobody",
+    "an authenticator without an identity",
     sql`INSERT INTO authenticator (id, identity_id, method, username, password_hash) VALUES ('u', 'gone', 'updb', 'u', 'x')`,
     /^authenticator u refers by identity_id to identity gone/,
     sql`SELECT id FROM authenticator WHERE id = 'u'`,
@@ -156,7 +156,7 @@ const CORRUPTIONS: readonly [string, RawBuilder<unknown>, RegExp, RawBuilder<unk
     [{ identity_id: "i1" }],
   ],
   [
-    "an attribute in the list that nobody has",
+    "an attribute in the list that no identity has",
     sql`INSERT INTO identity_attr (attr, identity_id) VALUES ('never', 'i2')`,
     /names never for identity i2, which does not have it$/,
     sql`SELECT attr FROM identity_attr WHERE identity_id = 'i2'`,
@@ -214,7 +214,7 @@ const CORRUPTIONS: readonly [string, RawBuilder<unknown>, RegExp, RawBuilder<unk
   ],
   [
     "policies in memory that are not those of the database",
-    // Nobody who follows the change log learns of it.
+    // No reader of the change log learns of it.
     sql`UPDATE service_policy SET identity_attrs = '{c}' WHERE id = 'p2'`,
     /^the policies in memory give identity i\d other access than those in the database$/,
     sql`SELECT identity_attrs FROM service_policy WHERE id = 'p2'`,

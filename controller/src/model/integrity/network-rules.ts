@@ -2,27 +2,14 @@ import { type RawBuilder, type SqlBool, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
-import { FIXED_CONFIG_TYPES } from "../network/fixed-config-types.ts";
-import { DEFAULT_AUTH_POLICY, seedIn } from "../seeds.ts";
+import { DEFAULT_AUTH_POLICY, FIXED_CONFIG_TYPES, seedIn } from "../seeds.ts";
 import { endSessions } from "../session/session-removal.ts";
 import { IS_UNAUTHORIZED, UNAUTHORIZED } from "../session/sessions.ts";
-import type { Finding, IntegrityCheck } from "./integrity-check.ts";
+import { byQuery, type Finding, type IntegrityCheck, keysOf } from "./integrity-check.ts";
 
 /** Rules of the network that no constraint of the database can hold. */
 export function networkChecks(): IntegrityCheck[] {
   return [seeds, administrator, tunnelers, tunnelerPolicies, sessionOwners, sessionAccess, signers];
-}
-
-/** A check by one query with the columns `key` and `description`. */
-function byQuery(name: string, query: RawBuilder<unknown>, fix?: IntegrityCheck["fix"]): IntegrityCheck {
-  return {
-    name,
-    async find(db, limit) {
-      const { rows } = await sql<Finding>`${query} LIMIT ${limit}`.execute(db);
-      return rows;
-    },
-    ...(fix && { fix }),
-  };
 }
 
 const seeds = byQuery(
@@ -76,7 +63,7 @@ const tunnelerPolicies = byQuery(
   async (db, findings) => {
     await loggedWrite(
       db,
-      sql`WITH gone AS (DELETE FROM edge_router_policy WHERE id = ANY (${keys(findings)}::text[]) RETURNING id)`,
+      sql`WITH gone AS (DELETE FROM edge_router_policy WHERE id = ANY (${keysOf(findings)}::text[]) RETURNING id)`,
       { changes: [{ kind: "edge_router_policy", op: "delete", of: "gone" }] },
     );
   },
@@ -84,7 +71,7 @@ const tunnelerPolicies = byQuery(
 
 /** Those that still fulfil the condition. */
 const endThem = (condition: RawBuilder<SqlBool>) => async (db: Db, findings: readonly Finding[]) => {
-  await endSessions(db, sql`s.id = ANY (${keys(findings)}::text[]) AND ${condition}`);
+  await endSessions(db, sql`s.id = ANY (${keysOf(findings)}::text[]) AND ${condition}`);
 };
 
 const sessionOwners = byQuery(
@@ -113,12 +100,8 @@ const signers = byQuery(
         UPDATE auth_policy p SET ext_jwt_signers = ARRAY(
           SELECT x FROM unnest(p.ext_jwt_signers) WITH ORDINALITY u (x, n)
           WHERE EXISTS (SELECT 1 FROM ext_jwt_signer j WHERE j.id = x) ORDER BY n)
-        WHERE p.id = ANY (${keys(findings)}::text[]) RETURNING p.id)`,
+        WHERE p.id = ANY (${keysOf(findings)}::text[]) RETURNING p.id)`,
       { changes: [{ kind: "auth_policy", op: "update", of: "changed" }] },
     );
   },
 );
-
-function keys(findings: readonly Finding[]): string[] {
-  return findings.map(({ key }) => key);
-}

@@ -12,8 +12,8 @@ const MAX_IDENTITIES = 2_000;
 const LOOKS = 4;
 
 /**
- * What the index in memory says of access is what SQL says over the rows themselves: policies of every service, policies and edge routers of identities. The
- * fix loads the index anew.
+ * The index in memory answers about access what SQL answers over the rows themselves: policies of every service, policies and edge routers of identities. The
+ * fix reloads the index.
  */
 export function policyInMemory(mirror: PolicyMirror): IntegrityCheck {
   return {
@@ -59,7 +59,15 @@ async function differences(db: Db, mirror: PolicyMirror, side: Side, keys: reado
 function services(): Side {
   return {
     what: "service",
-    batches: (db) => batches(db, "service"),
+    async *batches(db) {
+      for (let last = ""; ; ) {
+        const { rows } = await sql<{ id: string }>`
+          SELECT id FROM service WHERE id > ${last} ORDER BY id LIMIT ${BATCH}`.execute(db);
+        if (rows.length > 0) yield rows.map(({ id }) => id);
+        if (rows.length < BATCH) return;
+        last = rows.at(-1)?.id ?? last;
+      }
+    },
     async bySql(db, keys) {
       const { rows } = await sql<Attributed & { policies: string[] }>`
         SELECT e.id, e.attrs, coalesce(p.policies, '{}') AS policies FROM service e
@@ -98,16 +106,6 @@ function identities(): Side {
     byIndex: (index, entity) =>
       `${sorted(index.policiesOf(entity).map((policy) => policy.id))}; ${index.routersOfIdentity(entity).join(" ")}`,
   };
-}
-
-async function* batches(db: Db, table: "service"): AsyncGenerator<string[]> {
-  for (let last = ""; ; ) {
-    const { rows } = await sql<{ id: string }>`
-      SELECT id FROM ${sql.table(table)} WHERE id > ${last} ORDER BY id LIMIT ${BATCH}`.execute(db);
-    if (rows.length > 0) yield rows.map(({ id }) => id);
-    if (rows.length < BATCH) return;
-    last = rows.at(-1)?.id ?? last;
-  }
 }
 
 /**

@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import type { ChangeKind } from "../../store/logged-changes.ts";
-import { loggedWrite } from "../../store/logged-write.ts";
+import { type ChangeKind, loggedWrite } from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
 import { DEFAULT_AUTH_POLICY } from "../seeds.ts";
 import { endApiSessions, endSessions, removeTerminators } from "../session/session-removal.ts";
@@ -96,13 +95,10 @@ function repair(reference: Reference, dangling: RawBuilder<boolean>): Fix | unde
 
 /** Removes rows and records it in the change log. */
 async function remove(db: Db, { child, has_id }: Reference, among: RawBuilder<boolean>): Promise<void> {
-  const ids = async () =>
-    (await sql<{ id: string }>`SELECT c.id FROM ${sql.table(child)} c WHERE ${among}`.execute(db)).rows.map(
-      ({ id }) => id,
-    );
-  if (child === "api_session") return void (await endApiSessions(db, sql`a.id = ANY (${await ids()}::text[])`));
-  if (child === "session") return void (await endSessions(db, sql`s.id = ANY (${await ids()}::text[])`));
-  if (child === "terminator") return void (await removeTerminators(db, sql`t.id = ANY (${await ids()}::text[])`));
+  const ids = sql`(SELECT c.id FROM ${sql.table(child)} c WHERE ${among})`;
+  if (child === "api_session") return void (await endApiSessions(db, sql`a.id IN ${ids}`));
+  if (child === "session") return void (await endSessions(db, sql`s.id IN ${ids}`));
+  if (child === "terminator") return void (await removeTerminators(db, sql`t.id IN ${ids}`));
   const owner = has_id ? { kind: child as ChangeKind, column: "id" } : ownerOf(child);
   if (owner === undefined) return void (await sql`DELETE FROM ${sql.table(child)} c WHERE ${among}`.execute(db));
   await loggedWrite(

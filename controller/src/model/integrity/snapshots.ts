@@ -1,13 +1,13 @@
 import { isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
 import { apiError, fieldError } from "@sallyport/api";
-import { BackupError } from "../../store/backup/backup-error.ts";
+import { BackupError } from "../../store/backup/backup-file.ts";
 import { writeBackup } from "../../store/backup/write-backup.ts";
 import type { ModelContext } from "../context.ts";
 
 /** How far apart snapshots are made. */
 const PAUSE_MS = 60_000;
 const NAME = "sallyport";
-const LONGEST = 512;
+const MAX_PATH_CHARACTERS = 512;
 
 /** Backups that administrators ask for over the API. They lie in one folder, whatever path is asked for. */
 export class Snapshots {
@@ -79,7 +79,8 @@ export class Snapshots {
       __RAFT_INDEX__: "0",
     };
     const name = path.trim() === "" ? "__DB_FILE__-__DATE__-__TIME__" : path;
-    if (name.length > LONGEST || /[\p{Cc}]/u.test(name)) throw refuse(`must be up to ${LONGEST} printable characters`);
+    if (name.length > MAX_PATH_CHARACTERS || /[\p{Cc}]/u.test(name))
+      throw refuse(`must be up to ${MAX_PATH_CHARACTERS} printable characters`);
     const filled = name.replaceAll(/__(?:DB_DIR|DB_FILE|DATE|TIME|RAFT_INDEX)__/g, (found) => values[found] ?? found);
     const file = isAbsolute(filled) ? normalize(filled) : join(folder, filled);
     const below = relative(folder, file);

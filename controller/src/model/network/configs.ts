@@ -14,8 +14,8 @@ import { randomEntityId } from "../../store/ids.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
 import type { ConfigTable, ConfigTypeTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found, json, requireName } from "../entity.ts";
-import { translated } from "../store-errors.ts";
+import { deleteEntity, found, getEntity, json, lockEntity, requireName } from "../entity.ts";
+import { transact } from "../store-errors.ts";
 import { SchemaCache } from "./json-schema.ts";
 
 export type ConfigTypeRow = Selectable<ConfigTypeTable>;
@@ -37,15 +37,13 @@ export class Configs {
   async createType(type: z.output<typeof configTypeCreate>, id = randomEntityId()): Promise<string> {
     this.#requireTypeName(type.name);
     const schema = this.#checkedSchema(type.schema);
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        await trx
-          .insertInto("config_type")
-          .values({ id, name: type.name, schema: json(schema ?? undefined) ?? null, tags: json(type.tags) })
-          .execute();
-        await appendChange(trx, { kind: "config_type", key: id, op: "create" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      await trx
+        .insertInto("config_type")
+        .values({ id, name: type.name, schema: json(schema ?? undefined) ?? null, tags: json(type.tags) })
+        .execute();
+      await appendChange(trx, { kind: "config_type", key: id, op: "create" });
+    });
     return id;
   }
 
@@ -53,23 +51,21 @@ export class Configs {
   async updateType(id: string, change: ConfigTypeChange): Promise<void> {
     if (change.name !== undefined) this.#requireTypeName(change.name);
     const schema = this.#checkedSchema(change.schema);
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const { numUpdatedRows } = await trx
-          .updateTable("config_type")
-          .set({
-            name: change.name,
-            schema: schema === null ? null : json(schema),
-            tags: json(change.tags),
-            updated_at: this.#ctx.now(),
-          })
-          .where("id", "=", id)
-          .executeTakeFirst();
-        found(numUpdatedRows > 0n ? true : undefined, "config_type", id);
-        await appendChange(trx, { kind: "config_type", key: id, op: "update" });
-        if (change.name !== undefined) await this.#touchServices(trx, sql`c.config_type_id = ${id}`);
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      const { numUpdatedRows } = await trx
+        .updateTable("config_type")
+        .set({
+          name: change.name,
+          schema: schema === null ? null : json(schema),
+          tags: json(change.tags),
+          updated_at: this.#ctx.now(),
+        })
+        .where("id", "=", id)
+        .executeTakeFirst();
+      found(numUpdatedRows || undefined, "config_type", id);
+      await appendChange(trx, { kind: "config_type", key: id, op: "update" });
+      if (change.name !== undefined) await this.#touchServices(trx, sql`c.config_type_id = ${id}`);
+    });
   }
 
   /** PUT: as {@link updateType}, but a schema that is left out is removed. */
@@ -79,100 +75,84 @@ export class Configs {
 
   /** @throws ApiError 409 while configs of the type exist */
   async deleteType(id: string): Promise<void> {
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const users = await trx.selectFrom("config").select("id").where("config_type_id", "=", id).limit(10).execute();
-        if (users.length > 0) {
-          const ids = users.map((user) => user.id).join(", ");
-          const cause = unhandledCause(`config type ${id} is used by the configs ${ids}: delete them first`);
-          throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
-        }
-        const { numDeletedRows } = await trx.deleteFrom("config_type").where("id", "=", id).executeTakeFirst();
-        found(numDeletedRows > 0n ? true : undefined, "config_type", id);
-        await appendChange(trx, { kind: "config_type", key: id, op: "delete" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      const users = await trx.selectFrom("config").select("id").where("config_type_id", "=", id).limit(10).execute();
+      if (users.length > 0) {
+        const ids = users.map((user) => user.id).join(", ");
+        const cause = unhandledCause(`config type ${id} is used by the configs ${ids}: delete them first`);
+        throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
+      }
+      await deleteEntity(trx, "config_type", id);
+    });
   }
 
   async create(config: z.output<typeof configCreate>): Promise<string> {
     requireName(config.name);
     const id = randomEntityId();
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        await this.#check(trx, config.configTypeId, config.data);
-        await trx
-          .insertInto("config")
-          .values({
-            id,
-            name: config.name,
-            config_type_id: config.configTypeId,
-            data: json(config.data),
-            tags: json(config.tags),
-          })
-          .execute();
-        await appendChange(trx, { kind: "config", key: id, op: "create" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      await this.#check(trx, config.configTypeId, config.data);
+      await trx
+        .insertInto("config")
+        .values({
+          id,
+          name: config.name,
+          config_type_id: config.configTypeId,
+          data: json(config.data),
+          tags: json(config.tags),
+        })
+        .execute();
+      await appendChange(trx, { kind: "config", key: id, op: "create" });
+    });
     return id;
   }
 
   async update(id: string, change: z.output<typeof configPatch>): Promise<void> {
     if (change.name !== undefined) requireName(change.name);
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const row = found(
-          await trx.selectFrom("config").selectAll().where("id", "=", id).forUpdate().executeTakeFirst(),
-          "config",
-          id,
-        );
-        if (change.data !== undefined) await this.#check(trx, row.config_type_id, change.data);
-        await trx
-          .updateTable("config")
-          .set({ name: change.name, data: json(change.data), tags: json(change.tags), updated_at: this.#ctx.now() })
-          .where("id", "=", id)
-          .execute();
-        await appendChange(trx, { kind: "config", key: id, op: "update" });
-        await this.#touchServices(trx, sql`c.id = ${id}`);
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      const row = await lockEntity(trx, "config", id);
+      if (change.data !== undefined) await this.#check(trx, row.config_type_id, change.data);
+      await trx
+        .updateTable("config")
+        .set({ name: change.name, data: json(change.data), tags: json(change.tags), updated_at: this.#ctx.now() })
+        .where("id", "=", id)
+        .execute();
+      await appendChange(trx, { kind: "config", key: id, op: "update" });
+      await this.#touchServices(trx, sql`c.id = ${id}`);
+    });
   }
 
   /** Takes the config out of the services that list it; refused while it overrides one for an identity. */
   async delete(id: string): Promise<void> {
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        // Waits for a request that lists it in a service at this moment, and then sees it. Otherwise the reference would go with the config, and the change of the service would not be logged.
-        await trx.selectFrom("config").select("id").where("id", "=", id).forUpdate().execute();
-        const users = await trx
-          .selectFrom("identity_service_config")
-          .select("identity_id")
-          .where("config_id", "=", id)
-          .limit(10)
-          .execute();
-        if (users.length > 0) {
-          const ids = users.map((user) => user.identity_id).join(", ");
-          const cause = unhandledCause(
-            `config ${id} is a service config of the identities ${ids}: remove it there first`,
-          );
-          throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
-        }
-        await this.#touchServices(trx, sql`c.id = ${id}`);
-        const { numDeletedRows } = await trx.deleteFrom("config").where("id", "=", id).executeTakeFirst();
-        found(numDeletedRows > 0n ? true : undefined, "config", id);
-        await appendChange(trx, { kind: "config", key: id, op: "delete" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      // Waits for a request that lists it in a service at this moment, and then sees it. Otherwise the reference would go with the config, and the log would
+      // lack the change of the service.
+      await trx.selectFrom("config").select("id").where("id", "=", id).forUpdate().execute();
+      const users = await trx
+        .selectFrom("identity_service_config")
+        .select("identity_id")
+        .where("config_id", "=", id)
+        .limit(10)
+        .execute();
+      if (users.length > 0) {
+        const ids = users.map((user) => user.identity_id).join(", ");
+        const cause = unhandledCause(
+          `config ${id} is a service config of the identities ${ids}: remove it there first`,
+        );
+        throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
+      }
+      await this.#touchServices(trx, sql`c.id = ${id}`);
+      await deleteEntity(trx, "config", id);
+    });
   }
 
   /** @throws ApiError 404 */
   async get(db: Db, id: string): Promise<ConfigRow> {
-    return found(await db.selectFrom("config").selectAll().where("id", "=", id).executeTakeFirst(), "config", id);
+    return getEntity(db, "config", id);
   }
 
   /** @throws ApiError 404 */
   async getType(db: Db, id: string): Promise<ConfigTypeRow> {
-    const row = await db.selectFrom("config_type").selectAll().where("id", "=", id).executeTakeFirst();
-    return found(row, "config_type", id);
+    return getEntity(db, "config_type", id);
   }
 
   #requireTypeName(name: string): void {

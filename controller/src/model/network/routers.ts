@@ -12,12 +12,12 @@ import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { RouterTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found, json, requireName } from "../entity.ts";
+import { findEntity, found, json, lockEntity, requireName } from "../entity.ts";
 import type { Enrollments } from "../identity/enrollments.ts";
 import type { Identities } from "../identity/identities.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { dropFromPolicies, removeTerminators } from "../session/session-removal.ts";
-import { translated } from "../store-errors.ts";
+import { transact } from "../store-errors.ts";
 
 export type RouterRow = Selectable<RouterTable>;
 export type NewEdgeRouter = z.output<typeof edgeRouterCreate>;
@@ -38,6 +38,13 @@ export interface EnrolledRouter {
 /** Ids given from outside become parts of addresses and messages. */
 const ROUTER_ID = /^[A-Za-z0-9._-]{1,100}$/;
 
+const NO_CERTIFICATE = {
+  fingerprint: null,
+  cert_pem: null,
+  unverified_fingerprint: null,
+  unverified_cert_pem: null,
+} as const;
+
 /** Edge routers, and the transit routers that share their names and ids. */
 export class Routers {
   readonly #ctx: ModelContext;
@@ -54,29 +61,27 @@ export class Routers {
   async create(router: NewEdgeRouter, kind: RouterRow["kind"] = "edge"): Promise<string> {
     requireName(router.name);
     const id = randomEntityId();
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        await trx
-          .insertInto("router")
-          .values({
-            id,
-            kind,
-            name: router.name,
-            attrs: roleAttributes(router.roleAttributes),
-            cost: router.cost,
-            no_traversal: router.noTraversal,
-            disabled: router.disabled,
-            is_tunneler_enabled: router.isTunnelerEnabled,
-            app_data: json(router.appData),
-            ctrl_chan_listeners: json(router.ctrlChanListeners),
-            tags: json(router.tags),
-          })
-          .execute();
-        await this.#enrollments.insert(trx, { method: kind === "edge" ? "erott" : "trott", routerId: id });
-        if (router.isTunnelerEnabled) await this.#addTunneler(trx, id, router.name);
-        await appendChange(trx, { kind: "router", key: id, op: "create" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      await trx
+        .insertInto("router")
+        .values({
+          id,
+          kind,
+          name: router.name,
+          attrs: roleAttributes(router.roleAttributes),
+          cost: router.cost,
+          no_traversal: router.noTraversal,
+          disabled: router.disabled,
+          is_tunneler_enabled: router.isTunnelerEnabled,
+          app_data: json(router.appData),
+          ctrl_chan_listeners: json(router.ctrlChanListeners),
+          tags: json(router.tags),
+        })
+        .execute();
+      await this.#enrollments.insert(trx, { method: kind === "edge" ? "erott" : "trott", routerId: id });
+      if (router.isTunnelerEnabled) await this.#addTunneler(trx, id, router.name);
+      await appendChange(trx, { kind: "router", key: id, op: "create" });
+    });
     return id;
   }
 
@@ -88,65 +93,61 @@ export class Routers {
         "id must be 1 to 100 letters, digits and the characters . _ -, as routers carry it in certificates";
       throw fieldError("id", reason, router.id);
     }
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        await trx
-          .insertInto("router")
-          .values({
-            id: router.id,
-            kind: "transit",
-            name: router.name,
-            fingerprint: router.fingerprint.toLowerCase(),
-            is_verified: true,
-            cost: router.cost,
-            no_traversal: router.noTraversal,
-            disabled: router.disabled,
-            tags: json(router.tags),
-          })
-          .execute();
-        await appendChange(trx, { kind: "router", key: router.id, op: "create" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      await trx
+        .insertInto("router")
+        .values({
+          id: router.id,
+          kind: "transit",
+          name: router.name,
+          fingerprint: router.fingerprint.toLowerCase(),
+          is_verified: true,
+          cost: router.cost,
+          no_traversal: router.noTraversal,
+          disabled: router.disabled,
+          tags: json(router.tags),
+        })
+        .execute();
+      await appendChange(trx, { kind: "router", key: router.id, op: "create" });
+    });
   }
 
   /** Applies the fields that are present. A fingerprint replaces the certificate: the router is enrolled by it. */
   async update(id: string, change: RouterChange, kind: RouterRow["kind"] | "any" = "edge"): Promise<void> {
     if (change.name !== undefined) requireName(change.name);
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const before = await this.#locked(trx, id, kind);
+    await transact(this.#ctx.store, async (trx) => {
+      const before = await this.#locked(trx, id, kind);
+      await trx
+        .updateTable("router")
+        .set({
+          name: change.name,
+          attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
+          cost: change.cost,
+          no_traversal: change.noTraversal,
+          disabled: change.disabled,
+          is_tunneler_enabled: change.isTunnelerEnabled,
+          app_data: json(change.appData),
+          ctrl_chan_listeners: json(change.ctrlChanListeners),
+          tags: json(change.tags),
+          updated_at: this.#ctx.now(),
+        })
+        .where("id", "=", id)
+        .execute();
+      const print = change.fingerprint?.toLowerCase();
+      if (print !== undefined && print !== before.fingerprint) await this.#setFingerprint(trx, id, print);
+      const tunneler = change.isTunnelerEnabled ?? before.is_tunneler_enabled;
+      if (tunneler && !before.is_tunneler_enabled) await this.#addTunneler(trx, id, change.name ?? before.name);
+      if (!tunneler && before.is_tunneler_enabled) await this.#removeTunneler(trx, id);
+      if (tunneler && before.is_tunneler_enabled && change.name !== undefined && change.name !== before.name) {
         await trx
-          .updateTable("router")
-          .set({
-            name: change.name,
-            attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
-            cost: change.cost,
-            no_traversal: change.noTraversal,
-            disabled: change.disabled,
-            is_tunneler_enabled: change.isTunnelerEnabled,
-            app_data: json(change.appData),
-            ctrl_chan_listeners: json(change.ctrlChanListeners),
-            tags: json(change.tags),
-            updated_at: this.#ctx.now(),
-          })
+          .updateTable("identity")
+          .set({ name: change.name, updated_at: this.#ctx.now() })
           .where("id", "=", id)
           .execute();
-        const print = change.fingerprint?.toLowerCase();
-        if (print !== undefined && print !== before.fingerprint) await this.#setFingerprint(trx, id, print);
-        const tunneler = change.isTunnelerEnabled ?? before.is_tunneler_enabled;
-        if (tunneler && !before.is_tunneler_enabled) await this.#addTunneler(trx, id, change.name ?? before.name);
-        if (!tunneler && before.is_tunneler_enabled) await this.#removeTunneler(trx, id);
-        if (tunneler && before.is_tunneler_enabled && change.name !== undefined && change.name !== before.name) {
-          await trx
-            .updateTable("identity")
-            .set({ name: change.name, updated_at: this.#ctx.now() })
-            .where("id", "=", id)
-            .execute();
-          await appendChange(trx, { kind: "identity", key: id, op: "update" });
-        }
-        await this.#logUpdate(trx, before);
-      }),
-    );
+        await appendChange(trx, { kind: "identity", key: id, op: "update" });
+      }
+      await this.#logUpdate(trx, before);
+    });
   }
 
   /** Removes the router with its terminators, enrollments, selectors and tunneler. */
@@ -162,21 +163,14 @@ export class Routers {
     });
   }
 
-  /** Withdraws the router's certificate and invites it anew; the change closes its live channel. */
+  /** Withdraws the router's certificate and makes a new enrollment; the change closes its live channel. */
   async reEnroll(id: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
       const before = await this.#locked(trx, id);
       await this.#enrollments.withdraw(trx, id);
       await trx
         .updateTable("router")
-        .set({
-          is_verified: false,
-          fingerprint: null,
-          cert_pem: null,
-          unverified_fingerprint: null,
-          unverified_cert_pem: null,
-          updated_at: this.#ctx.now(),
-        })
+        .set({ ...NO_CERTIFICATE, is_verified: false, updated_at: this.#ctx.now() })
         .where("id", "=", id)
         .execute();
       await this.#enrollments.insert(trx, { method: before.kind === "edge" ? "erott" : "trott", routerId: id });
@@ -200,11 +194,10 @@ export class Routers {
     await trx
       .updateTable("router")
       .set({
+        ...NO_CERTIFICATE,
         is_verified: true,
         cert_pem: certificate.pem,
         fingerprint: certificate.fingerprint,
-        unverified_cert_pem: null,
-        unverified_fingerprint: null,
         updated_at: this.#ctx.now(),
       })
       .where("id", "=", id)
@@ -239,7 +232,7 @@ export class Routers {
   }
 
   async find(db: Db, id: string): Promise<RouterRow | undefined> {
-    return db.selectFrom("router").selectAll().where("id", "=", id).executeTakeFirst();
+    return findEntity(db, "router", id);
   }
 
   /** @throws ApiError 404, also when the router is of the other kind */
@@ -252,13 +245,7 @@ export class Routers {
     await this.#enrollments.withdraw(trx, id);
     await trx
       .updateTable("router")
-      .set({
-        is_verified: true,
-        fingerprint,
-        cert_pem: null,
-        unverified_fingerprint: null,
-        unverified_cert_pem: null,
-      })
+      .set({ ...NO_CERTIFICATE, is_verified: true, fingerprint })
       .where("id", "=", id)
       .execute();
   }
@@ -286,19 +273,15 @@ export class Routers {
   async #removeTunneler(trx: Db, id: string): Promise<void> {
     await trx.deleteFrom("edge_router_policy").where("id", "=", id).execute();
     await appendChange(trx, { kind: "edge_router_policy", key: id, op: "delete" });
-    const identity = await this.#identities.find(trx, id);
-    if (identity === undefined) return;
+    if ((await this.#identities.find(trx, id)) === undefined) return;
     // Sessions that are being made wait for this, or are there when it is removed.
-    await this.#identities.locked(trx, id);
-    await this.#identities.remove(trx, identity);
+    await this.#identities.remove(trx, await this.#identities.locked(trx, id));
   }
 
   async #locked(trx: Db, id: string, kind: RouterRow["kind"] | "any" = "any"): Promise<RouterRow> {
-    const row = await trx.selectFrom("router").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
-    if (row !== undefined && kind !== "any" && row.kind !== kind) {
-      throw apiError("CAN_NOT_UPDATE_ROUTER", unhandledCause(`router ${id} is not a router of kind ${kind}`));
-    }
-    return found(row, "router", id);
+    const row = await lockEntity(trx, "router", id);
+    if (kind === "any" || row.kind === kind) return row;
+    throw apiError("CAN_NOT_UPDATE_ROUTER", unhandledCause(`router ${id} is not a router of kind ${kind}`));
   }
 
   async #logUpdate(trx: Db, before: RouterRow): Promise<void> {

@@ -1,5 +1,7 @@
 import { sql } from "kysely";
-import type { Db } from "../context.ts";
+import { appendChange } from "../../store/change-log.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { getEntity, lockEntity, requireEntity } from "../entity.ts";
 
 /** One config as an identity sees it with a service. */
 export interface ServiceConfig {
@@ -34,4 +36,70 @@ export async function configsOfServices(
 /** The data that was asked for, by the name of its type; an identity's own config replaces the service's. */
 export function configData(configs: readonly ServiceConfig[]): Record<string, Record<string, unknown>> {
   return Object.fromEntries(configs.flatMap((c) => (c.data === null ? [] : [[c.type_name, c.data]])));
+}
+
+/** An override of a service's config for one identity. */
+export interface ServiceConfigPair {
+  readonly serviceId: string;
+  readonly configId: string;
+}
+
+/** Configs that take the place of a service's own ones for single identities. */
+export class ServiceConfigOverrides {
+  readonly #ctx: ModelContext;
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  /** Those of an identity. @throws ApiError 404 */
+  async of(identityId: string): Promise<ServiceConfigPair[]> {
+    await requireEntity(this.#ctx.store.db, "identity", identityId);
+    return this.#ctx.store.db
+      .selectFrom("identity_service_config")
+      .select(["service_id as serviceId", "config_id as configId"])
+      .where("identity_id", "=", identityId)
+      .orderBy("service_id")
+      .orderBy("config_id")
+      .execute();
+  }
+
+  /** Sets overrides; one of the same service and config type is replaced. */
+  async assign(identityId: string, pairs: readonly ServiceConfigPair[]): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      await lockEntity(trx, "identity", identityId);
+      for (const pair of pairs) {
+        const config = await getEntity(trx, "config", pair.configId);
+        await requireEntity(trx, "service", pair.serviceId);
+        await trx
+          .insertInto("identity_service_config")
+          .values({
+            identity_id: identityId,
+            service_id: pair.serviceId,
+            config_type_id: config.config_type_id,
+            config_id: pair.configId,
+          })
+          .onConflict((conflict) =>
+            conflict.columns(["identity_id", "service_id", "config_type_id"]).doUpdateSet({ config_id: pair.configId }),
+          )
+          .execute();
+      }
+      await appendChange(trx, { kind: "identity_service_config", key: identityId, op: "update" });
+    });
+  }
+
+  async remove(identityId: string, pairs: readonly ServiceConfigPair[]): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      await lockEntity(trx, "identity", identityId);
+      for (const pair of pairs) {
+        await trx
+          .deleteFrom("identity_service_config")
+          .where("identity_id", "=", identityId)
+          .where("service_id", "=", pair.serviceId)
+          .where("config_id", "=", pair.configId)
+          .execute();
+      }
+      if (pairs.length > 0) await appendChange(trx, { kind: "identity_service_config", key: identityId, op: "update" });
+    });
+  }
 }

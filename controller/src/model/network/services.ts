@@ -3,17 +3,15 @@ import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { isTerminatorStrategy } from "../../fabric/ports.ts";
 import { appendChange } from "../../store/change-log.ts";
-import { Statement } from "../../store/driver/statement.ts";
-import { likely } from "../../store/id-array.ts";
+import { likely, Statement } from "../../store/driver/statement.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import { LoggedStatement } from "../../store/logged-write.ts";
 import type { ServiceTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found, json, requireName } from "../entity.ts";
-import { updateAttributed } from "../entity-update.ts";
+import { findByIdOrName, findEntity, found, getEntity, json, requireName, updateAttributed } from "../entity.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { dropFromPolicies, endSessions, removeTerminators } from "../session/session-removal.ts";
-import { translated } from "../store-errors.ts";
+import { transact, translated } from "../store-errors.ts";
 
 export type ServiceRow = Selectable<ServiceTable>;
 export type NewService = z.output<typeof serviceCreate>;
@@ -39,7 +37,6 @@ export class Services {
   async create(service: NewService): Promise<string> {
     requireName(service.name);
     const id = randomEntityId();
-    const { db } = this.#ctx.store;
     const row = [
       id,
       service.name,
@@ -49,15 +46,12 @@ export class Services {
       service.maxIdleTimeMillis,
       json(service.tags),
     ];
-    await translated(async () => {
-      if (service.configs.length === 0) await CREATE.rows(db, row);
-      else {
-        await this.#ctx.store.transaction(async (trx) => {
+    await (service.configs.length === 0
+      ? translated(() => CREATE.rows(this.#ctx.store.db, row))
+      : transact(this.#ctx.store, async (trx) => {
           await CREATE.rows(trx, row);
-          await this.#addConfigs(trx, id, service.configs);
-        });
-      }
-    });
+          await addConfigs(trx, id, service.configs);
+        }));
     return id;
   }
 
@@ -75,10 +69,11 @@ export class Services {
     };
     await translated(() =>
       configs === undefined
-        ? this.#write(this.#ctx.store.db, id, values)
+        ? updateAttributed(this.#ctx.store.db, "service", id, values)
         : this.#ctx.store.transaction(async (trx) => {
-            await this.#write(trx, id, values);
-            await this.#setConfigs(trx, id, configs);
+            await updateAttributed(trx, "service", id, values);
+            await trx.deleteFrom("service_config").where("service_id", "=", id).execute();
+            await addConfigs(trx, id, configs);
           }),
     );
   }
@@ -86,7 +81,7 @@ export class Services {
   /** Removes the service with its terminators, sessions and selectors. */
   async delete(id: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
-      const row = await this.#locked(trx, id);
+      const row = found(await LOCK.first(trx, [id]), "service", id);
       await removeTerminators(trx, sql`t.service_id = ${id}`);
       await endSessions(trx, sql`s.service_id = ${id}`);
       await dropFromPolicies(trx, "service", id);
@@ -96,7 +91,7 @@ export class Services {
   }
 
   async find(db: Db, id: string): Promise<ServiceRow | undefined> {
-    return db.selectFrom("service").selectAll().where("id", "=", id).executeTakeFirst();
+    return findEntity(db, "service", id);
   }
 
   /** Those of the ids that exist, by id. */
@@ -105,53 +100,35 @@ export class Services {
   }
 
   async findByIdOrName(db: Db, idOrName: string): Promise<ServiceRow | undefined> {
-    return db
-      .selectFrom("service")
-      .selectAll()
-      .where((eb) => eb.or([eb("id", "=", idOrName), eb("name", "=", idOrName)]))
-      .orderBy((eb) => eb("id", "=", idOrName), "desc")
-      .executeTakeFirst();
+    return findByIdOrName(db, "service", idOrName);
   }
 
   /** @throws ApiError 404 */
   async get(db: Db, id: string): Promise<ServiceRow> {
-    return found(await this.find(db, id), "service", id);
+    return getEntity(db, "service", id);
   }
+}
 
-  async #setConfigs(trx: Db, id: string, configIds: readonly string[]): Promise<void> {
-    await trx.deleteFrom("service_config").where("service_id", "=", id).execute();
-    await this.#addConfigs(trx, id, configIds);
-  }
-
-  async #addConfigs(trx: Db, id: string, configIds: readonly string[]): Promise<void> {
-    const wanted = [...new Set(configIds)];
-    if (wanted.length === 0) return;
-    const rows = await trx.selectFrom("config").select(["id", "config_type_id"]).where("id", "in", wanted).execute();
-    const typeOf = new Map(rows.map((row) => [row.id, row.config_type_id]));
-    const taken = new Map<string, string>();
-    for (const configId of wanted) {
-      const type = typeOf.get(configId);
-      if (type === undefined) throw notFound("config", configId);
-      const other = taken.get(type);
-      if (other !== undefined) {
-        const reason = `duplicate configs named of type ${type}: a service may have one config per type, found ${other} and ${configId}`;
-        throw fieldError("configs", reason, configIds);
-      }
-      taken.set(type, configId);
+async function addConfigs(trx: Db, id: string, configIds: readonly string[]): Promise<void> {
+  const wanted = [...new Set(configIds)];
+  if (wanted.length === 0) return;
+  const rows = await trx.selectFrom("config").select(["id", "config_type_id"]).where("id", "in", wanted).execute();
+  const typeOf = new Map(rows.map((row) => [row.id, row.config_type_id]));
+  const taken = new Map<string, string>();
+  for (const configId of wanted) {
+    const type = typeOf.get(configId);
+    if (type === undefined) throw notFound("config", configId);
+    const other = taken.get(type);
+    if (other !== undefined) {
+      const reason = `duplicate configs named of type ${type}: a service may have one config per type, found ${other} and ${configId}`;
+      throw fieldError("configs", reason, configIds);
     }
-    await trx
-      .insertInto("service_config")
-      .values([...taken].map(([config_type_id, config_id]) => ({ service_id: id, config_type_id, config_id })))
-      .execute();
+    taken.set(type, configId);
   }
-
-  async #write(db: Db, id: string, values: Readonly<Record<string, unknown>>): Promise<void> {
-    found((await updateAttributed(db, "service", id, values)) || undefined, "service", id);
-  }
-
-  async #locked(trx: Db, id: string): Promise<ServiceRow> {
-    return found(await LOCK.first(trx, [id]), "service", id);
-  }
+  await trx
+    .insertInto("service_config")
+    .values([...taken].map(([config_type_id, config_id]) => ({ service_id: id, config_type_id, config_id })))
+    .execute();
 }
 
 function strategy(name: string): string {

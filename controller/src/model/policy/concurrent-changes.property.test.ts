@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { type RawBuilder, sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { matches, type RoleSelector } from "../../policy/selector.ts";
-import { settled, type TestStore, testStore } from "../../store/testing.ts";
+import { settled, type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { RouterDataModel } from "../data-model/router-data-model.ts";
 import { ReceivedModel } from "../data-model/testing/received-model.ts";
 import { Enrollments } from "../identity/enrollments.ts";

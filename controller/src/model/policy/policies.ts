@@ -1,14 +1,14 @@
 import { apiError, unhandledCause } from "@sallyport/api";
 import type { Permission } from "@sallyport/wire";
-import { type RawBuilder, type SqlBool, sql } from "kysely";
+import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import type { Attributed, RoleSelector } from "../../policy/selector.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
-import type { PolicyBefore } from "../../store/logged-changes.ts";
-import type { Semantic, Tags } from "../../store/schema.ts";
+import type { PolicyBefore } from "../../store/logged-write.ts";
+import type { EdgeRouterPolicyTable, Semantic, Tags } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
-import { translated } from "../store-errors.ts";
+import { transact } from "../store-errors.ts";
 import { type NamedEntity, NOTHING, parseRoles, resolveSelector } from "./role-selector.ts";
 import { type PolicySide, type PolicyTable, refIds, type Selection, selectedByAny, selects } from "./selection-sql.ts";
 
@@ -48,7 +48,7 @@ export interface PolicyRecord {
   readonly id: string;
   readonly name: string;
   readonly semantic: Semantic;
-  readonly type?: Permission;
+  readonly type?: Permission | undefined;
   readonly isSystem: boolean;
   readonly tags: Tags;
   readonly createdAt: Date;
@@ -69,51 +69,37 @@ export class Policies {
   async create(input: PolicyInput & { readonly name: string; readonly semantic: Semantic }): Promise<string> {
     requireName(input.name);
     const id = randomEntityId();
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const columns: [string, unknown][] = [
-          ["id", id],
-          ["name", input.name],
-          ["semantic", input.semantic],
-          ["tags", json(input.tags ?? {})],
-        ];
-        if (input.type !== undefined) columns.push(["type", input.type]);
-        const sides: [PolicySide, RoleSelector][] = [];
-        for (const { side, field } of this.kind.sides) {
-          const selector = await this.#resolve(trx, side, field, input[field]);
-          sides.push([side, selector]);
-          columns.push([`${side}_all`, selector.all], [`${side}_attrs`, selector.attrs]);
-        }
-        await sql`INSERT INTO ${sql.table(this.kind.table)} (${sql.join(columns.map(([name]) => sql.ref(name)))})
-          VALUES (${sql.join(columns.map(([, value]) => value))})`.execute(trx);
-        for (const [side, selector] of sides) await this.#setRefs(trx, id, side, selector.ids);
-        await appendChange(trx, { kind: this.kind.table, key: id, op: "create" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      const columns = [["id", id] as [string, unknown], ...columnsOf({ tags: {}, ...input })];
+      const sides: [PolicySide, RoleSelector][] = [];
+      for (const { side, field } of this.kind.sides) {
+        const selector = await this.#resolve(trx, side, field, input[field]);
+        sides.push([side, selector]);
+        columns.push([`${side}_all`, selector.all], [`${side}_attrs`, selector.attrs]);
+      }
+      await sql`INSERT INTO ${sql.table(this.kind.table)} (${sql.join(columns.map(([name]) => sql.ref(name)))})
+        VALUES (${sql.join(columns.map(([, value]) => value))})`.execute(trx);
+      for (const [side, selector] of sides) await this.#setRefs(trx, id, side, selector.ids);
+      await appendChange(trx, { kind: this.kind.table, key: id, op: "create" });
+    });
     return id;
   }
 
   async update(id: string, input: PolicyInput): Promise<void> {
     if (input.name !== undefined) requireName(input.name);
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const before = await this.#changeable(trx, id, "ENTITY_CAN_NOT_BE_UPDATED");
-        const columns: [string, unknown][] = [["updated_at", this.#ctx.now()]];
-        if (input.name !== undefined) columns.push(["name", input.name]);
-        if (input.semantic !== undefined) columns.push(["semantic", input.semantic]);
-        if (input.type !== undefined) columns.push(["type", input.type]);
-        if (input.tags !== undefined) columns.push(["tags", json(input.tags)]);
-        for (const { side, field } of this.kind.sides) {
-          if (input[field] === undefined) continue;
-          const selector = await this.#resolve(trx, side, field, input[field]);
-          columns.push([`${side}_all`, selector.all], [`${side}_attrs`, selector.attrs]);
-          await this.#setRefs(trx, id, side, selector.ids);
-        }
-        const assignments = columns.map(([name, value]) => sql`${sql.ref(name)} = ${value}`);
-        await sql`UPDATE ${sql.table(this.kind.table)} SET ${sql.join(assignments)} WHERE id = ${id}`.execute(trx);
-        await appendChange(trx, { kind: this.kind.table, key: id, op: "update", before: changeBefore(before) });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      const before = await this.#changeable(trx, id, "ENTITY_CAN_NOT_BE_UPDATED");
+      const columns = [["updated_at", this.#ctx.now()] as [string, unknown], ...columnsOf(input)];
+      for (const { side, field } of this.kind.sides) {
+        if (input[field] === undefined) continue;
+        const selector = await this.#resolve(trx, side, field, input[field]);
+        columns.push([`${side}_all`, selector.all], [`${side}_attrs`, selector.attrs]);
+        await this.#setRefs(trx, id, side, selector.ids);
+      }
+      const assignments = columns.map(([name, value]) => sql`${sql.ref(name)} = ${value}`);
+      await sql`UPDATE ${sql.table(this.kind.table)} SET ${sql.join(assignments)} WHERE id = ${id}`.execute(trx);
+      await appendChange(trx, { kind: this.kind.table, key: id, op: "update", before: changeBefore(before) });
+    });
   }
 
   async delete(id: string): Promise<void> {
@@ -155,29 +141,16 @@ export class Policies {
   }
 
   #record(row: Record<string, unknown>): PolicyRecord {
-    const base = row as unknown as {
-      id: string;
-      name: string;
-      semantic: Semantic;
-      type?: Permission;
-      is_system: boolean;
-      tags: Tags;
-      created_at: Date;
-      updated_at: Date;
-    };
-    const selectors = this.kind.sides.map(({ side }): [PolicySide, RoleSelector] => [
+    const base = row as unknown as Selectable<EdgeRouterPolicyTable> & { readonly type?: Permission };
+    const selectors = this.kind.sides.map(({ side }) => [
       side,
-      {
-        all: row[`${side}_all`] as boolean,
-        attrs: row[`${side}_attrs`] as string[],
-        ids: row[`${side}_ids`] as string[],
-      },
+      { all: row[`${side}_all`], attrs: row[`${side}_attrs`], ids: row[`${side}_ids`] } as RoleSelector,
     ]);
     return {
       id: base.id,
       name: base.name,
       semantic: base.semantic,
-      ...(base.type === undefined ? {} : { type: base.type }),
+      type: base.type,
       isSystem: base.is_system,
       tags: base.tags,
       createdAt: base.created_at,
@@ -240,15 +213,12 @@ export function selectorOf(policy: PolicyRecord, side: PolicySide): RoleSelector
   return policy.selectors[side] ?? NOTHING;
 }
 
+/** The plain columns that a request gives. */
+function columnsOf({ name, semantic, type, tags }: PolicyInput): [string, unknown][] {
+  return Object.entries({ name, semantic, type, tags: json(tags) }).filter(([, value]) => value !== undefined);
+}
+
 function changeBefore(policy: PolicyRecord): Record<string, unknown> {
-  const sides = Object.entries(policy.selectors).map(([side, { all, attrs, ids }]) => [
-    side,
-    { all, attrs: [...attrs], ids: [...ids] },
-  ]);
-  const before: PolicyBefore = {
-    semantic: policy.semantic,
-    sides: Object.fromEntries(sides),
-    ...(policy.type === undefined ? {} : { type: policy.type }),
-  };
-  return { ...before };
+  const { semantic, type, selectors: sides } = policy;
+  return { semantic, sides, type } satisfies PolicyBefore;
 }

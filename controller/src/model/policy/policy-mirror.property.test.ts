@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { PolicyIndex } from "../../policy/policy-index.ts";
 import { appendChange, type Change } from "../../store/change-log.ts";
-import { type TestStore, testStore } from "../../store/testing.ts";
+import { type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { seed } from "../seeds.ts";
 import { testContext } from "../testing/test-context.ts";
 import { PolicyMirror } from "./policy-mirror.ts";

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { appendChange, type Change, pruneChanges } from "../../store/change-log.ts";
-import { settled, type TestStore, testStore } from "../../store/testing.ts";
+import { settled, type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { seed } from "../seeds.ts";
 import { testContext } from "../testing/test-context.ts";
 import { PolicyMirror } from "./policy-mirror.ts";
@@ -108,7 +108,7 @@ describe("the policy mirror", () => {
     expect(bobAfter).toBe(bobBefore);
   });
 
-  it("loads anew when changes were pruned before it read them", async () => {
+  it("reloads when changes were pruned before it read them", async () => {
     const late = new PolicyMirror(testContext(test.store));
     await late.current();
     // Written behind the log's back, so that only a new load can show it.

@@ -4,11 +4,11 @@ import type { RouterPolicy } from "../../policy/router-access.ts";
 import type { Attributed, RoleSelector, Semantic } from "../../policy/selector.ts";
 import { ServiceUpdates, type Stamp } from "../../policy/service-updates.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
-import { likely } from "../../store/id-array.ts";
-import type { ChangeKind, PolicyBefore } from "../../store/logged-changes.ts";
+import { likely } from "../../store/driver/statement.ts";
+import type { ChangeKind, PolicyBefore } from "../../store/logged-write.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { selectedChecks } from "../posture/stored-check.ts";
-import { TimeSlice } from "../time-slice.ts";
+import { TimeSlice } from "../event-loop.ts";
+import { selectedChecks } from "../posture/posture-checks.ts";
 import type { Grant } from "./access.ts";
 import {
   EDGE_ROUTER_POLICY,
@@ -44,7 +44,7 @@ export class PolicyMirror {
   async current(): Promise<PolicyIndex> {
     await this.#start();
     await this.#ctx.store.changes.caughtUp();
-    // Loading anew may have failed meanwhile: then what is in memory is old.
+    // A reload may have failed meanwhile: then the index in memory is old.
     await this.#start();
     return this.#index;
   }
@@ -52,11 +52,7 @@ export class PolicyMirror {
   /** The service policies of an identity, by what they grant. */
   async grantsOf(identity: Attributed): Promise<Grant[]> {
     const index = await this.current();
-    return index.policiesOf(identity).map((policy) => ({
-      type: policy.type,
-      semantic: policy.semantic,
-      services: policy.services,
-    }));
+    return index.policiesOf(identity).map(({ type, semantic, services }) => ({ type, semantic, services }));
   }
 
   /** When the identity's services last changed; until something has, the later of our start and `since`. */
@@ -69,7 +65,7 @@ export class PolicyMirror {
     return this.#updates.lastChange(identity, policyIds, since > this.#startedAt ? since : this.#startedAt);
   }
 
-  /** Loads everything anew: for when memory was found not to be what the store holds. */
+  /** Reloads everything: for when memory was found to differ from the store. */
   async renew(): Promise<void> {
     this.close();
     // Missed changes may concern any identity: every client lists its services once.
@@ -78,7 +74,7 @@ export class PolicyMirror {
     await this.current();
   }
 
-  /** Ends the subscription; a later question starts anew. */
+  /** Ends the subscription; a later question starts it again. */
   close(): void {
     this.#unsubscribe?.();
     this.#unsubscribe = undefined;
@@ -100,7 +96,7 @@ export class PolicyMirror {
         // Missed changes may concern any identity: every client lists its services once.
         this.#startedAt = this.#ctx.now();
         this.#updates = new ServiceUpdates();
-        // A question asked meanwhile waits for it, and loads anew if it fails: no answer comes from the old index.
+        // A question asked meanwhile waits for it, and reloads if it fails: no answer comes from the old index.
         await this.#load();
       },
     });
@@ -177,7 +173,7 @@ export class PolicyMirror {
       const selectors: { selector: RoleSelector; semantic: Semantic }[] = [old, now].flatMap((each) =>
         each === undefined ? [] : [{ selector: each.identities, semantic: each.semantic }],
       );
-      // States between two of ours, when it changed more than once.
+      // States between the two that the index knew, when the policy changed more than once.
       for (const { key, before } of byKind.get("service_policy") ?? []) {
         const between = key === id ? (before as PolicyBefore | null) : null;
         const selector = between?.sides.identity;
@@ -185,26 +181,16 @@ export class PolicyMirror {
       }
       this.#updates.policyChanged(selectors, stampOf("service_policy", id));
     }
-    replace(
-      keys("edge_router_policy"),
-      (await policiesOf(this.#ctx, EDGE_ROUTER_POLICY, db, keys("edge_router_policy"))).map((record) =>
-        routerPolicy(record, "identity"),
-      ),
-      {
-        put: (policy) => this.#index.putEdgeRouterPolicy(policy),
-        remove: (id) => this.#index.removeEdgeRouterPolicy(id),
-      },
-    );
-    replace(
-      keys("service_edge_router_policy"),
-      (await policiesOf(this.#ctx, SERVICE_EDGE_ROUTER_POLICY, db, keys("service_edge_router_policy"))).map((record) =>
-        routerPolicy(record, "service"),
-      ),
-      {
-        put: (policy) => this.#index.putServiceEdgeRouterPolicy(policy),
-        remove: (id) => this.#index.removeServiceEdgeRouterPolicy(id),
-      },
-    );
+    const ofIdentities = await policiesOf(this.#ctx, EDGE_ROUTER_POLICY, db, keys("edge_router_policy"));
+    replace(keys("edge_router_policy"), ofIdentities, {
+      put: (record) => this.#index.putEdgeRouterPolicy(routerPolicy(record, "identity")),
+      remove: (id) => this.#index.removeEdgeRouterPolicy(id),
+    });
+    const ofServices = await policiesOf(this.#ctx, SERVICE_EDGE_ROUTER_POLICY, db, keys("service_edge_router_policy"));
+    replace(keys("service_edge_router_policy"), ofServices, {
+      put: (record) => this.#index.putServiceEdgeRouterPolicy(routerPolicy(record, "service")),
+      remove: (id) => this.#index.removeServiceEdgeRouterPolicy(id),
+    });
     for (const kind of ["identity", "identity_service_config", "posture_state"] as const) {
       for (const id of keys(kind)) this.#updates.identityChanged(id, stampOf(kind, id));
     }
@@ -224,13 +210,9 @@ function replace<T extends { readonly id: string }>(
 
 async function loadRows(ctx: ModelContext, db: Db): Promise<PolicyRows> {
   const all = async (kind: PolicyKind) => {
-    const ids = await sql<{ id: string }>`SELECT id FROM ${sql.table(kind.table)}`.execute(db);
-    return policiesOf(
-      ctx,
-      kind,
-      db,
-      ids.rows.map((row) => row.id),
-    );
+    const { rows } = await sql<{ id: string }>`SELECT id FROM ${sql.table(kind.table)}`.execute(db);
+    const ids = rows.map((row) => row.id);
+    return policiesOf(ctx, kind, db, ids);
   };
   return {
     services: await attributed(db, "service"),

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Attributed, matches } from "../../policy/selector.ts";
-import { type TestStore, testStore } from "../../store/testing.ts";
+import { type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { type Selection, selectedBy, selectedByAny, selects, selectsRow } from "./selection-sql.ts";
 
 let test: TestStore;

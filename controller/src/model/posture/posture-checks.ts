@@ -9,16 +9,18 @@ import {
   postureCheckType,
   type postureCheckUpdate,
 } from "@sallyport/api";
+import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import type { z } from "zod";
-import { postureType } from "../../policy/posture/types.ts";
+import type { SelectedCheck } from "../../policy/policy-index.ts";
+import { type PostureCheck, postureType, storedFields } from "../../policy/posture/types.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
+import type { PostureCheckTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found, json, requireName } from "../entity.ts";
+import { getEntity, json, lockEntity, requireName } from "../entity.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { dropFromPolicies } from "../session/session-removal.ts";
-import { translated } from "../store-errors.ts";
-import type { PostureCheckRow } from "./stored-check.ts";
+import { transact } from "../store-errors.ts";
 
 type NewCheck = z.output<typeof postureCheckCreate>;
 type Replacement = z.output<typeof postureCheckUpdate>;
@@ -37,23 +39,21 @@ export class PostureChecks {
     const type = typeOf(check.typeId);
     const id = randomEntityId();
     const data = { ...postureType(type).defaults, ...dataOf(type, check) };
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        await trx
-          .insertInto("posture_check")
-          .values({
-            id,
-            name: check.name,
-            type_id: type,
-            attrs: roleAttributes(check.roleAttributes),
-            data: json(data),
-            tags: json(check.tags),
-            version: 1,
-          })
-          .execute();
-        await appendChange(trx, { kind: "posture_check", key: id, op: "create" });
-      }),
-    );
+    await transact(this.#ctx.store, async (trx) => {
+      await trx
+        .insertInto("posture_check")
+        .values({
+          id,
+          name: check.name,
+          type_id: type,
+          attrs: roleAttributes(check.roleAttributes),
+          data: json(data),
+          tags: json(check.tags),
+          version: 1,
+        })
+        .execute();
+      await appendChange(trx, { kind: "posture_check", key: id, op: "create" });
+    });
     return id;
   }
 
@@ -76,7 +76,7 @@ export class PostureChecks {
   /** Policies that asked for the check ask for it no longer. @throws ApiError 404 */
   async delete(id: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
-      const row = await this.#locked(trx, id);
+      const row = await lockEntity(trx, "posture_check", id);
       await dropFromPolicies(trx, "posture_check", id);
       await trx.deleteFrom("posture_check").where("id", "=", id).execute();
       await appendChange(trx, { kind: "posture_check", key: id, op: "delete", before: { attrs: row.attrs } });
@@ -85,8 +85,7 @@ export class PostureChecks {
 
   /** @throws ApiError 404 */
   async get(db: Db, id: string): Promise<PostureCheckRow> {
-    const row = await db.selectFrom("posture_check").selectAll().where("id", "=", id).executeTakeFirst();
-    return found(row, "posture_check", id);
+    return getEntity(db, "posture_check", id);
   }
 
   async #update(
@@ -95,33 +94,26 @@ export class PostureChecks {
     dataFor: (row: PostureCheckRow) => Record<string, unknown>,
   ): Promise<void> {
     if (change.name !== undefined) requireName(change.name);
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const row = await this.#locked(trx, id);
-        const given = postureCheckType(change.typeId);
-        if (given !== undefined && given !== row.type_id) {
-          throw fieldError("typeId", `the type of a posture check cannot change, it is ${row.type_id}`, change.typeId);
-        }
-        await trx
-          .updateTable("posture_check")
-          .set({
-            name: change.name,
-            attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
-            data: json(dataFor(row)),
-            tags: json(change.tags),
-            version: row.version + 1,
-            updated_at: this.#ctx.now(),
-          })
-          .where("id", "=", id)
-          .execute();
-        await appendChange(trx, { kind: "posture_check", key: id, op: "update", before: { attrs: row.attrs } });
-      }),
-    );
-  }
-
-  async #locked(trx: Db, id: string): Promise<PostureCheckRow> {
-    const row = await trx.selectFrom("posture_check").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
-    return found(row, "posture_check", id);
+    await transact(this.#ctx.store, async (trx) => {
+      const row = await lockEntity(trx, "posture_check", id);
+      const given = postureCheckType(change.typeId);
+      if (given !== undefined && given !== row.type_id) {
+        throw fieldError("typeId", `the type of a posture check cannot change, it is ${row.type_id}`, change.typeId);
+      }
+      await trx
+        .updateTable("posture_check")
+        .set({
+          name: change.name,
+          attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
+          data: json(dataFor(row)),
+          tags: json(change.tags),
+          version: row.version + 1,
+          updated_at: this.#ctx.now(),
+        })
+        .where("id", "=", id)
+        .execute();
+      await appendChange(trx, { kind: "posture_check", key: id, op: "update", before: { attrs: row.attrs } });
+    });
   }
 }
 
@@ -139,4 +131,20 @@ function dataOf(type: PostureCheckType, given: Readonly<Record<string, unknown>>
   const found = problem?.(data);
   if (found !== undefined) throw fieldError(found.field, found.reason, found.value);
   return normalized?.(data) ?? data;
+}
+
+export type PostureCheckRow = Selectable<PostureCheckTable>;
+
+/** A stored check as it is evaluated. @throws Error for a type that this controller does not know */
+function checkOf(row: PostureCheckRow): PostureCheck {
+  const common = { id: row.id, name: row.name, createdAt: row.created_at, updatedAt: row.updated_at };
+  return { ...common, typeId: row.type_id, ...storedFields(row.type_id, row.data) } as PostureCheck;
+}
+
+/** The checks, all or those with the ids, as the policy index takes them. */
+export async function selectedChecks(db: Db, ids?: readonly string[]): Promise<SelectedCheck[]> {
+  if (ids?.length === 0) return [];
+  const wanted: RawBuilder<SqlBool> = ids === undefined ? sql`true` : sql`id = ANY (${ids}::text[])`;
+  const { rows } = await sql<PostureCheckRow>`SELECT * FROM posture_check WHERE ${wanted}`.execute(db);
+  return rows.map((row) => ({ id: row.id, attrs: row.attrs, check: checkOf(row) }));
 }

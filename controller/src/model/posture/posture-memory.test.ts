@@ -40,7 +40,7 @@ describe("reports", () => {
     expect(reports.of("i", "s").device.processes).toEqual([]);
   });
 
-  it("of all identities are bounded: whoever was silent longest is forgotten", () => {
+  it("of all identities are bounded: the one that was silent longest is forgotten", () => {
     const reports = new PostureReports({ ...REPORT_LIMITS, maxIdentities: 3, maxSessions: 2 });
     for (const id of ["a", "b", "c", "a", "d"]) {
       reports.add(id, `session of ${id}`, domain(id), 1);

@@ -142,7 +142,7 @@ export class Posture {
   /**
    * Takes reports of a client. What they change for its services shows in its service-update stamp; sessions that no longer pass end. Reports that change what passes
    * are in the store when this resolves: a controller that is killed must not go back to what let through.
-   * @returns the services that want TOTP anew because the device woke up or was unlocked
+   * @returns the services that require TOTP again because the device woke up or was unlocked
    */
   async report(
     identity: Attributed,

@@ -3,12 +3,12 @@ import { notFound } from "@sallyport/api";
 import { nameParts } from "@sallyport/wire";
 import { type Selectable, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
-import { Statement } from "../../store/driver/statement.ts";
+import { likely, Statement } from "../../store/driver/statement.ts";
 import { randomEntityId, timeOrderedId } from "../../store/ids.ts";
 import { LoggedStatement, loggedWrite } from "../../store/logged-write.ts";
 import type { ApiSessionCertificateTable, ApiSessionTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { translated } from "../store-errors.ts";
+import { transact } from "../store-errors.ts";
 import { endApiSessions } from "./session-removal.ts";
 
 export type ApiSessionRow = Selectable<ApiSessionTable>;
@@ -41,11 +41,11 @@ const SWEEP_BATCH = 500;
 const MAX_CERTIFICATES = 100;
 
 /**
- * Security contexts of authenticated identities. Activity is noted in memory and written in batches;
- * a session whose last activity is older than the timeout is ended by the sweep.
+ * Security contexts of authenticated identities. Activity is noted in memory and written in batches; the sweep ends sessions whose last activity is older than
+ * the timeout.
  *
- * No session is taken for expired that was in use within the timeout, however old the row is by which somebody asks: what was noted is remembered until it is
- * too old to matter, not only until it is written.
+ * A session that was in use within the timeout never counts as expired, however old the caller's row is: noted activity is kept until it is too old to matter,
+ * not only until it is written.
  */
 export class ApiSessions {
   readonly #ctx: ModelContext;
@@ -221,26 +221,24 @@ export class ApiSessions {
       apiSessionId: session.id,
       certificateId: id,
     });
-    return translated(() =>
-      store.transaction(async (trx) => {
-        const row = await trx
-          .insertInto("api_session_certificate")
-          .values({
-            id,
-            api_session_id: session.id,
-            subject: subjectOf(issued.leafPem),
-            fingerprint: issued.fingerprint,
-            cert_pem: issued.pem,
-            valid_from: issued.notBefore,
-            valid_to: issued.notAfter,
-          })
-          .returningAll()
-          .executeTakeFirstOrThrow();
-        await this.#dropOldCertificates(trx, session.id, id);
-        await this.#fingerprintsChanged(trx, session.id, id, "create");
-        return row;
-      }),
-    );
+    return transact(store, async (trx) => {
+      const row = await trx
+        .insertInto("api_session_certificate")
+        .values({
+          id,
+          api_session_id: session.id,
+          subject: subjectOf(issued.leafPem),
+          fingerprint: issued.fingerprint,
+          cert_pem: issued.pem,
+          valid_from: issued.notBefore,
+          valid_to: issued.notAfter,
+        })
+        .returningAll()
+        .executeTakeFirstOrThrow();
+      await this.#dropOldCertificates(trx, session.id, id);
+      await this.#fingerprintsChanged(trx, session.id, id, "create");
+      return row;
+    });
   }
 
   /** @throws ApiError 404, also for a certificate of another session */
@@ -282,4 +280,28 @@ export class ApiSessions {
 /** The distinguished name on one line, most specific part first; empty when it has no parts. */
 function subjectOf(pem: string): string {
   return nameParts(new X509Certificate(pem).subject).reverse().join(",");
+}
+
+/** What is shown with an API session of its identity, and of its authenticator, which may be gone. */
+export interface ShownWithApiSession {
+  readonly id: string;
+  readonly identity_name: string;
+  readonly is_issued_by_network: boolean | null;
+  readonly is_extend_requested: boolean | null;
+  readonly is_key_roll_requested: boolean | null;
+}
+
+const SHOWN = new Statement<ShownWithApiSession>(`
+  SELECT a.id, i.name AS identity_name, c.is_issued_by_network, c.is_extend_requested, c.is_key_roll_requested
+  FROM api_session a JOIN identity i ON i.id = a.identity_id LEFT JOIN authenticator c ON c.id = a.authenticator_id
+  WHERE a.id = ANY ($1::text[])`);
+
+/** By the ids of the API sessions, read in one statement; those that are gone are left out. */
+export async function shownWithApiSessions(
+  db: Db,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, ShownWithApiSession>> {
+  if (ids.length === 0) return new Map();
+  const rows = await SHOWN.rows(db, [likely(ids)]);
+  return new Map(rows.map((row) => [row.id, row]));
 }

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { type TestStore, testStore } from "../../store/testing.ts";
+import { type TestStore, testStore } from "../../store/testing/test-store.ts";
 import type { Posture } from "../posture/posture.ts";
 import { testContext } from "../testing/test-context.ts";
 import { SessionCount } from "./session-count.ts";
@@ -58,7 +58,7 @@ it("has room again when some have ended, also when they were made before the sta
   await dial("a", 5);
 });
 
-it("whoever obeys the refusal has room at once", async () => {
+it("a client that obeys the refusal has room at once", async () => {
   const { made, dial } = counted();
   const first = await dial("a", 1);
   for (const service of [2, 3, 4]) await dial("a", service);
@@ -81,7 +81,7 @@ it("whoever obeys the refusal has room at once", async () => {
   await dial("a", 7);
 });
 
-it("no session ends for another while there is room, whoever made it", async () => {
+it("no session ends for another while there is room, whichever client made it", async () => {
   const dial = sessions();
   for (const service of [1, 2, 3, 4]) await dial("a", service);
   await expect(dial("a", 5)).rejects.toMatchObject({ status: 429 });

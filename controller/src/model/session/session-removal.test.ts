@@ -1,13 +1,13 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { lockWaits, type TestStore, testStore } from "../../store/testing.ts";
+import { lockWaits, type TestStore, testStore } from "../../store/testing/test-store.ts";
 import type { ModelContext } from "../context.ts";
 import { createModel } from "../model.ts";
 import type { Posture } from "../posture/posture.ts";
 import { testContext } from "../testing/test-context.ts";
 import { ApiSessions } from "./api-sessions.ts";
+import { removeUnhosted } from "./lost-access.ts";
 import { Sessions } from "./sessions.ts";
-import { removeUnhosted } from "./unhosted-terminators.ts";
 
 let test: TestStore;
 let ctx: ModelContext;

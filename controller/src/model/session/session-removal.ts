@@ -4,8 +4,7 @@
  */
 
 import { type RawBuilder, type SqlBool, sql } from "kysely";
-import { API_SESSION_BEFORE, SESSION_BEFORE, TERMINATOR_BEFORE } from "../../store/logged-changes.ts";
-import { loggedWrite } from "../../store/logged-write.ts";
+import { API_SESSION_BEFORE, loggedWrite, SESSION_BEFORE, TERMINATOR_BEFORE } from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
 
 export interface EndedSession {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
 import type { Permission } from "@sallyport/wire";
 import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
+import type { Attributed } from "../../policy/selector.ts";
 import { appendChange, type ChangeRow } from "../../store/change-log.ts";
 import { timeOrderedId } from "../../store/ids.ts";
 import type { SessionTable, Tags } from "../../store/schema.ts";
@@ -11,7 +12,7 @@ import type { IdentityRow } from "../identity/identities.ts";
 import { grantsOf, hasGrant, permissionsOn, routersOfIdentity, routersOfService } from "../policy/access.ts";
 import { selectsRow } from "../policy/selection-sql.ts";
 import type { Posture } from "../posture/posture.ts";
-import { translated } from "../store-errors.ts";
+import { transact } from "../store-errors.ts";
 import type { ApiSessionRow } from "./api-sessions.ts";
 import { MAX_SESSIONS, SessionCount } from "./session-count.ts";
 import { endSessions } from "./session-removal.ts";
@@ -31,7 +32,6 @@ export interface SessionRouter {
 export class Sessions {
   readonly #ctx: ModelContext;
   readonly #posture: Posture;
-
   readonly #count: SessionCount;
 
   constructor(ctx: ModelContext, posture: Posture, count = new SessionCount()) {
@@ -57,57 +57,55 @@ export class Sessions {
     const existing = await this.#existing(store.db, apiSession.id, request);
     if (existing !== undefined) return existing;
     const failures = await this.#posture.failures(identity, apiSession.id, request.serviceId, request.type);
-    return translated(() =>
-      store.transaction(async (trx) => {
-        const caller = await trx
-          .selectFrom("identity")
-          .selectAll()
-          .where("id", "=", identity.id)
-          .forKeyShare()
-          .executeTakeFirst();
-        if (caller === undefined) throw notFound("identity", identity.id);
-        const service = await trx
-          .selectFrom("service")
-          .selectAll()
-          .where("id", "=", request.serviceId)
-          .forKeyShare()
-          .executeTakeFirst();
-        if (service === undefined) throw notFound("service", request.serviceId);
-        if (!(await hasGrant(trx, caller, service, request.type))) {
-          const visible = caller.is_admin || permissionsOn(await grantsOf(trx, caller), service).length > 0;
-          if (!visible) throw notFound("service", request.serviceId);
-          throw fieldError("ServiceId", "service not found", request.serviceId);
-        }
-        if (failures.length > 0) {
-          const refused = { identityId: caller.id, apiSessionId: apiSession.id, service, type: request.type };
-          throw await this.#posture.refuse(trx, failures, refused);
-        }
-        const routers = await this.commonRouters(trx, caller, service);
-        if (routers.length === 0) throw apiError("NO_EDGE_ROUTERS_AVAILABLE");
-        await this.#requireRoom(trx, caller.id, service.id, request.type);
-        const row = await trx
-          .insertInto("session")
-          .values({
-            id: timeOrderedId(),
-            token: randomUUID(),
-            api_session_id: apiSession.id,
-            identity_id: caller.id,
-            service_id: service.id,
-            type: request.type,
-            tags: json(request.tags ?? {}),
-          })
-          .onConflict((conflict) => conflict.columns(["api_session_id", "service_id", "type"]).doNothing())
-          .returningAll()
-          .executeTakeFirst();
-        if (row === undefined) {
-          const made = await this.#existing(trx, apiSession.id, request);
-          if (made === undefined) throw notFound("service", request.serviceId);
-          return made;
-        }
-        await appendChange(trx, { kind: "session", key: row.id, op: "create" });
-        return row;
-      }),
-    );
+    return transact(store, async (trx) => {
+      const caller = await trx
+        .selectFrom("identity")
+        .selectAll()
+        .where("id", "=", identity.id)
+        .forKeyShare()
+        .executeTakeFirst();
+      if (caller === undefined) throw notFound("identity", identity.id);
+      const service = await trx
+        .selectFrom("service")
+        .selectAll()
+        .where("id", "=", request.serviceId)
+        .forKeyShare()
+        .executeTakeFirst();
+      if (service === undefined) throw notFound("service", request.serviceId);
+      if (!(await hasGrant(trx, caller, service, request.type))) {
+        const visible = caller.is_admin || permissionsOn(await grantsOf(trx, caller), service).length > 0;
+        if (!visible) throw notFound("service", request.serviceId);
+        throw fieldError("ServiceId", "service not found", request.serviceId);
+      }
+      if (failures.length > 0) {
+        const refused = { identityId: caller.id, apiSessionId: apiSession.id, service, type: request.type };
+        throw await this.#posture.refuse(trx, failures, refused);
+      }
+      const routers = await this.commonRouters(trx, caller, service);
+      if (routers.length === 0) throw apiError("NO_EDGE_ROUTERS_AVAILABLE");
+      await this.#requireRoom(trx, caller.id, service.id, request.type);
+      const row = await trx
+        .insertInto("session")
+        .values({
+          id: timeOrderedId(),
+          token: randomUUID(),
+          api_session_id: apiSession.id,
+          identity_id: caller.id,
+          service_id: service.id,
+          type: request.type,
+          tags: json(request.tags ?? {}),
+        })
+        .onConflict((conflict) => conflict.columns(["api_session_id", "service_id", "type"]).doNothing())
+        .returningAll()
+        .executeTakeFirst();
+      if (row === undefined) {
+        const made = await this.#existing(trx, apiSession.id, request);
+        if (made === undefined) throw notFound("service", request.serviceId);
+        return made;
+      }
+      await appendChange(trx, { kind: "session", key: row.id, op: "create" });
+      return row;
+    });
   }
 
   /** The oldest session of the same kind makes room, below whichever API session it is. @throws ApiError 429 when there is none */
@@ -137,17 +135,13 @@ export class Sessions {
   /** Sessions also end with their API sessions, services and policies. */
   onChanges(rows: readonly ChangeRow[]): void {
     for (const { kind, op, before } of rows) {
-      const identityId = kind === "session" && op === "delete" ? before?.["identityId"] : undefined;
+      const identityId = kind === "session" && op === "delete" ? before?.identityId : undefined;
       if (typeof identityId === "string") this.#count.ended(identityId);
     }
   }
 
   /** The enabled edge routers that identity and service may both use. */
-  async commonRouters(
-    db: Db,
-    identity: { readonly id: string; readonly attrs: readonly string[] },
-    service: { readonly id: string; readonly attrs: readonly string[] },
-  ): Promise<SessionRouter[]> {
+  async commonRouters(db: Db, identity: Attributed, service: Attributed): Promise<SessionRouter[]> {
     const forIdentity = await routersOfIdentity(db, identity, "r");
     const forService = await routersOfService(db, service, "r");
     const { rows } = await sql<SessionRouter>`

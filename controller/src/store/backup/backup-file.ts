@@ -6,7 +6,6 @@ import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { createGunzip } from "node:zlib";
 import { z } from "zod";
-import { BackupError } from "./backup-error.ts";
 
 export const FORMAT = "sallyport-backup";
 export const FORMAT_VERSION = 1;
@@ -74,7 +73,7 @@ function line(value: object): Buffer {
   return Buffer.from(`${JSON.stringify(value)}\n`);
 }
 
-const LONGEST_LINE = 1_048_576;
+const MAX_LINE_BYTES = 1_048_576;
 
 /**
  * The parts of a file in order, with bounded memory.
@@ -109,7 +108,7 @@ export async function* readBackupFile(file: string): AsyncGenerator<BackupPart> 
         }
         const end = held.indexOf(10);
         if (end < 0) {
-          if (held.length > LONGEST_LINE) throw damaged("a record is too long");
+          if (held.length > MAX_LINE_BYTES) throw damaged("a record is too long");
           break;
         }
         if (isSealed) throw damaged("something follows its end");
@@ -178,4 +177,16 @@ function manifestOf(value: unknown, file: string): Manifest {
     );
   }
   return found.data;
+}
+
+/** A backup cannot be made, read or restored; the message says why and what to do. */
+export class BackupError extends Error {
+  override name = "BackupError";
+  /** Where the reason is of use to programs. */
+  readonly code: "EXISTS" | undefined;
+
+  constructor(message: string, options?: ErrorOptions & { readonly code?: "EXISTS" }) {
+    super(message, options);
+    this.code = options?.code;
+  }
 }

@@ -12,9 +12,8 @@ import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { seed, seedAdmin } from "../../model/seeds.ts";
 import { openStore, type Store } from "../database.ts";
-import { KeyVault } from "../key-vault.ts";
-import { loadSecrets, newSecretKey, SecretsError } from "../secrets.ts";
-import { type TestStore, testDatabase, testStore } from "../testing.ts";
+import { KeyVault, loadSecrets, newSecretKey, SecretsError } from "../secrets.ts";
+import { type TestStore, testDatabase, testStore } from "../testing/test-store.ts";
 import { readBackupFile } from "./backup-file.ts";
 import { restoreBackup, verifyBackup } from "./restore-backup.ts";
 import { tablesInOrder } from "./tables.ts";
@@ -222,7 +221,7 @@ describe("a restore refuses", () => {
     const file = await rewritten((bytes) =>
       Buffer.from(bytes.toString("latin1").replace('"0001_engine"', '"0001_engine","9999_later"'), "latin1"),
     );
-    // Its checksum is wrong as well: made anew, as a newer program would.
+    // Its checksum is wrong as well: made again, as a newer program would.
     await expect(verifyBackup(file)).rejects.toThrow("checksum");
     const client = new pg.Client(test.connection);
     await client.connect();

@@ -2,16 +2,13 @@ import { once } from "node:events";
 import { finished } from "node:stream/promises";
 import type { Logger } from "@sallyport/wire";
 import { Kysely, PostgresDialect } from "kysely";
-import pg from "pg";
+import type pg from "pg";
 import { from as copyFrom } from "pg-copy-streams";
 import { migrate } from "../migrate.ts";
 import { migrations } from "../migrations/all.ts";
-import { CONNECTION_LIMITS } from "../postgres/connection-limits.ts";
-import { watchLongWork } from "../postgres/long-work.ts";
-import { StoreClient } from "../postgres/store-client.ts";
+import { longWorkPool } from "../postgres/long-work.ts";
 import { reasonOf } from "../postgres/store-error.ts";
-import { BackupError } from "./backup-error.ts";
-import { type Manifest, readBackupFile } from "./backup-file.ts";
+import { BackupError, type Manifest, readBackupFile } from "./backup-file.ts";
 import { type BackupTable, columnList, quoted, tablesInOrder } from "./tables.ts";
 
 export interface RestoreOptions {
@@ -61,16 +58,8 @@ export async function verifyBackup(file: string): Promise<Manifest> {
 export async function restoreBackup({ connection, file, answerMs, log }: RestoreOptions): Promise<RestoreReport> {
   const manifest = await verifyBackup(file);
   const disk = { isAwaited: false };
-  const pool = new pg.Pool({
-    ...connection,
-    ...CONNECTION_LIMITS,
-    max: 1,
-    application_name: "sallyport restore",
-    Client: StoreClient,
-    onConnect: (client) =>
-      watchLongWork(client, connection, { answerMs, isWaitingForServer: () => !disk.isAwaited, log }),
-  });
-  pool.on("error", () => undefined);
+  const isWaitingForServer = () => !disk.isAwaited;
+  const pool = longWorkPool(connection, "sallyport restore", { answerMs, isWaitingForServer, log });
   const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });
   try {
     await requireEmpty(pool, manifest);

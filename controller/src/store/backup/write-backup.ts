@@ -9,12 +9,10 @@ import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import { makeFolder } from "../make-folder.ts";
-import { CONNECTION_LIMITS } from "../postgres/connection-limits.ts";
 import { watchLongWork } from "../postgres/long-work.ts";
-import { StoreClient } from "../postgres/store-client.ts";
+import { CONNECTION_LIMITS, StoreClient } from "../postgres/store-client.ts";
 import { reasonOf } from "../postgres/store-error.ts";
-import { BackupError } from "./backup-error.ts";
-import { BackupEncoder, FORMAT, FORMAT_VERSION } from "./backup-file.ts";
+import { BackupEncoder, BackupError, FORMAT, FORMAT_VERSION } from "./backup-file.ts";
 import { type BackupTable, columnList, LEFT_OUT_SETTINGS, quoted, tablesInOrder } from "./tables.ts";
 
 export interface BackupOptions {
@@ -50,7 +48,7 @@ const SESSION = [
  * Writes everything that the database holds into one file, as it is at one moment: in one REPEATABLE READ transaction, which hinders no other work. The file
  * appears under its name when it is complete and on disk, readable by its owner only. What is sealed in the database stays sealed in it.
  *
- * @throws BackupError when the file exists or cannot be written, or the database holds no schema of ours
+ * @throws BackupError when the file exists or cannot be written, or the database does not hold this controller's schema
  */
 export async function writeBackup({ connection, file, signal, answerMs, log }: BackupOptions): Promise<BackupReport> {
   await makeFolder(dirname(file), 0o700);
@@ -93,11 +91,11 @@ async function dump(
 ): Promise<{ tables: number; rows: number }> {
   for (const setting of SESSION) await client.query(setting);
   await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY");
-  const { rows: facts } = await client.query<{ at: Date; server: string; isOurs: boolean }>(
-    `SELECT now() AS at, current_setting('server_version') AS server, to_regclass('public.schema_migration') IS NOT NULL AS "isOurs"`,
+  const { rows: facts } = await client.query<{ at: Date; server: string; hasSchema: boolean }>(
+    `SELECT now() AS at, current_setting('server_version') AS server, to_regclass('public.schema_migration') IS NOT NULL AS "hasSchema"`,
   );
   const [fact] = facts;
-  if (!fact?.isOurs) throw new BackupError("the database holds no network: there is nothing to back up");
+  if (!fact?.hasSchema) throw new BackupError("the database holds no network: there is nothing to back up");
   const { rows: done } = await client.query<{ id: string }>("SELECT id FROM schema_migration ORDER BY id");
   const tables = await tablesInOrder(client);
   const encoder = new BackupEncoder();

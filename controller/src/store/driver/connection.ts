@@ -2,11 +2,9 @@ import { createHash } from "node:crypto";
 import type { DatabaseConnection, QueryResult } from "kysely";
 import type pg from "pg";
 import type { Outage } from "../outage.ts";
-import { ask } from "../postgres/ask.ts";
-import { LONG_ANSWER_MS } from "../postgres/connection-limits.ts";
 import { EPOCH_OVER } from "../postgres/epoch.ts";
 import type { HolderLock } from "../postgres/holder-lock.ts";
-import { StoreClient } from "../postgres/store-client.ts";
+import { ask, LONG_ANSWER_MS, StoreClient } from "../postgres/store-client.ts";
 import { isForgotten } from "../request-signal.ts";
 import type { StatementOptions, StoreQuery } from "./statement.ts";
 

@@ -2,8 +2,8 @@ import { Kysely } from "kysely";
 import type pg from "pg";
 import { expect, test } from "vitest";
 import { appendChange } from "../change-log.ts";
-import type { EngineTables } from "../engine-tables.ts";
 import type { Outage } from "../outage.ts";
+import type { EngineTables } from "../schema.ts";
 import { storeDialect } from "./driver.ts";
 
 test("after a beginning that fails on a connection which lives, nothing of the transaction is sent", async () => {

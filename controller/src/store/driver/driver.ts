@@ -10,7 +10,7 @@ import {
 } from "kysely";
 import type pg from "pg";
 import { NotHeldError, type Outage } from "../outage.ts";
-import { ask } from "../postgres/ask.ts";
+import { ask } from "../postgres/store-client.ts";
 import { type ConnectionShared, type Holding, StatementNames, StoreConnection } from "./connection.ts";
 import { type StatementOptions, withOptions } from "./statement.ts";
 

@@ -1,5 +1,5 @@
 import { type CompiledQuery, createQueryId, type QueryResult, RawNode } from "kysely";
-import { LONG_STATEMENTS } from "../postgres/connection-limits.ts";
+import { LONG_STATEMENTS } from "../postgres/store-client.ts";
 
 /** What the driver has to know of a statement. The text of a statement tells it nothing. */
 export interface StatementOptions {
@@ -61,4 +61,17 @@ const BEGIN_LONG_WORK = new Statement<never>(LONG_STATEMENTS, { beginsLongWork: 
 /** Allows the statements of the transaction from here on, and its commit, five minutes each. */
 export async function beginLongWork(trx: Executor): Promise<void> {
   await BEGIN_LONG_WORK.rows(trx, []);
+}
+
+/** The length that PostgreSQL guesses for an array that it does not know. */
+const GUESSED_LENGTH = 10;
+
+/**
+ * Ids for `= ANY ($1::text[])`, at least ten: fewer are filled up by repeating the first, which changes nothing in the result. For a shorter array than it
+ * guesses, PostgreSQL would plan a prepared statement again with each call; for statements of several tables that costs more than running them.
+ */
+export function likely(ids: readonly string[]): readonly string[] {
+  const [first] = ids;
+  if (first === undefined || ids.length >= GUESSED_LENGTH) return ids;
+  return [...ids, ...new Array<string>(GUESSED_LENGTH - ids.length).fill(first)];
 }

@@ -1,7 +1,7 @@
 import { type ListQuery, NO_LIMIT, parseListQuery } from "@sallyport/api";
 import { type Kysely, sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type TestStore, testStore } from "../testing.ts";
+import { type TestStore, testStore } from "../testing/test-store.ts";
 import { type EntityFields, fetchPage, field, fieldNames, roleFilterSql } from "./filter-sql.ts";
 
 interface Tables {

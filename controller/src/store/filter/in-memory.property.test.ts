@@ -3,7 +3,7 @@ import { ApiError, type MemoryFields, parseListQuery, selectPage } from "@sallyp
 import fc from "fast-check";
 import { type Kysely, sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type TestStore, testStore } from "../testing.ts";
+import { type TestStore, testStore } from "../testing/test-store.ts";
 import { type EntityFields, fetchPage, field } from "./filter-sql.ts";
 
 interface Thing {

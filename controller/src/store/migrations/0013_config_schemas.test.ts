@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { seed } from "../../model/seeds.ts";
-import { type TestStore, testStore } from "../testing.ts";
+import { type TestStore, testStore } from "../testing/test-store.ts";
 import { configSchemas } from "./0013_config_schemas.ts";
 
 /** The schema of the older client type as networks got it before. */

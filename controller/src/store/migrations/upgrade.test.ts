@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { openStore } from "../database.ts";
 import { migrate } from "../migrate.ts";
 import { EPOCH_OVER } from "../postgres/epoch.ts";
-import { testDatabase } from "../testing.ts";
+import { testDatabase } from "../testing/test-store.ts";
 import { migrations } from "./all.ts";
 
 const ROWS = 10_000;

@@ -11,11 +11,10 @@ import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openStore } from "../database.ts";
 import { EmbeddedPostgres } from "./embedded.ts";
-import { postgresUser } from "./postgres-user.ts";
-import { processExists, readPostmaster } from "./postmaster-file.ts";
+import { postgresUser, processExists, readPostmaster } from "./postgres-process.ts";
 
 async function startHolder(dir: string): Promise<{ child: ChildProcess; said: string }> {
-  const program = new URL("./holder-process.test-program.ts", import.meta.url).pathname;
+  const program = new URL("../testing/holder-process.ts", import.meta.url).pathname;
   const where = JSON.stringify({ embedded: { dir } });
   const child = spawn(process.execPath, [program, where], { stdio: ["ignore", "pipe", "inherit"] });
   const [said] = (await once(createInterface({ input: child.stdout! }), "line")) as [string];
@@ -31,7 +30,7 @@ describe("the embedded PostgreSQL", { timeout: 120_000 }, () => {
   let stopped: string;
   /** A data folder that was used before, without the seconds that making one takes. */
   const usedFolder = async (dir = join(parent, "db")): Promise<string> => {
-    // Owner and mode too: the server refuses a folder of somebody else.
+    // Owner and mode too: the server refuses a folder of another user.
     await promisify(execFile)("cp", ["-Rp", join(stopped, "db"), dir]);
     return dir;
   };
@@ -145,7 +144,7 @@ describe("the embedded PostgreSQL", { timeout: 120_000 }, () => {
     await store.close();
   });
 
-  it("does not mistake a stranger's process number for its own", async () => {
+  it("does not mistake another program's process number for its own", async () => {
     const dir = await usedFolder();
     await writeFile(join(dir, "postmaster.pid"), `${process.pid}\n${dir}\n1\n5432\n${dir}\n\n`);
     const again = await EmbeddedPostgres.start({ dir, log: silentLogger });

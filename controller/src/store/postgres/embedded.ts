@@ -9,13 +9,17 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Backoff } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { makeFolder } from "../make-folder.ts";
-import { ask } from "./ask.ts";
-import { CONNECTION_LIMITS } from "./connection-limits.ts";
-import { type Guard, guarded } from "./guard.ts";
 import { findPostgresBinaries, isReachable } from "./postgres-binaries.ts";
-import { type PostgresUser, postgresUser } from "./postgres-user.ts";
-import { forgetStranger, isAlive, readPostmaster } from "./postmaster-file.ts";
-import { StoreClient } from "./store-client.ts";
+import {
+  forgetOtherProgram,
+  type Guard,
+  guarded,
+  isAlive,
+  type PostgresUser,
+  postgresUser,
+  readPostmaster,
+} from "./postgres-process.ts";
+import { ask, withClient } from "./store-client.ts";
 
 /** The embedded PostgreSQL could not be made, started or kept running. */
 export class EmbeddedPostgresError extends Error {
@@ -27,7 +31,7 @@ export interface EmbeddedOptions {
   dir: string;
   /** Folder with `initdb` and `postgres`; default: the npm package for this platform. */
   binaries?: string;
-  /** Operating system user to run it when we are root; default `postgres`, else `nobody`. */
+  /** Operating system user to run it when the controller is root; default `postgres`, else the user "nobody". */
   user?: string;
   /** Further settings of PostgreSQL, for example `{ shared_buffers: "256MB" }`. */
   settings?: Readonly<Record<string, string>>;
@@ -55,13 +59,13 @@ const SUPERUSER = "sallyport";
 const DATABASE = "sallyport";
 const PORT = 5432;
 // 107 bytes, less the name of the socket in the folder.
-const LONGEST_SOCKET_FOLDER = 107 - "/.s.PGSQL.5432".length;
+const MAX_SOCKET_FOLDER = 107 - "/.s.PGSQL.5432".length;
 const START_LIMIT_MS = 120_000;
 const STOP_LIMIT_MS = 15_000;
 /** A new database is a copy of files: some disks are slow. */
 const CREATE_LIMIT_MS = 60_000;
 const RETRY_MS = 100;
-const LONGEST_PAUSE_MS = 5_000;
+const MAX_PAUSE_MS = 5_000;
 
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: "",
@@ -75,7 +79,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   timezone: "UTC",
 };
 
-/** What PostgreSQL calls fatal when only a connection of ours has ended, in the middle of something or at our own request, or came too early. */
+/** What PostgreSQL calls fatal although only one connection ended, in the middle of something or by request, or came too early. */
 const OF_ONE_SESSION =
   /^(connection to client lost|terminating connection|the database system is (starting up|not yet accepting|shutting down|in recovery))/;
 
@@ -108,7 +112,7 @@ export class EmbeddedPostgres {
     const user = await postgresUser(options.user);
     const binaries = await findPostgresBinaries(options.binaries, user);
     await makeDataFolder(dir, user);
-    const socketDir = Buffer.byteLength(dir) <= LONGEST_SOCKET_FOLDER ? dir : await makeSocketFolder(dir, user);
+    const socketDir = Buffer.byteLength(dir) <= MAX_SOCKET_FOLDER ? dir : await makeSocketFolder(dir, user);
     const server = new EmbeddedPostgres({ ...options, dir }, binaries, user, socketDir);
     try {
       await server.#init();
@@ -192,7 +196,7 @@ export class EmbeddedPostgres {
     const { dir, log, onSurvivor } = this.#options;
     const survivor = await readPostmaster(dir);
     if (!survivor) return;
-    if (!(await isAlive(survivor, dir))) return forgetStranger(survivor, dir);
+    if (!(await isAlive(survivor, dir))) return forgetOtherProgram(survivor, dir);
     if (survivor.socketDir !== "" && onSurvivor) {
       await this.#writeAccessRules();
       await onSurvivor(connectionTo(survivor.socketDir, DATABASE));
@@ -252,7 +256,7 @@ export class EmbeddedPostgres {
     const { log, dir } = this.#options;
     log.error({ dir, status: code }, "the embedded PostgreSQL ended unexpectedly: starting it again");
     this.#restart = (async () => {
-      const backoff = new Backoff({ firstMs: RETRY_MS, maxMs: LONGEST_PAUSE_MS });
+      const backoff = new Backoff({ firstMs: RETRY_MS, maxMs: MAX_PAUSE_MS });
       while (!this.#stopping) {
         try {
           await this.#launch();
@@ -302,16 +306,11 @@ export class EmbeddedPostgres {
   }
 
   async #createDatabase(): Promise<void> {
-    const client = new StoreClient({ ...connectionTo(this.#socketDir, "postgres"), ...CONNECTION_LIMITS });
-    client.on("error", () => undefined);
-    try {
-      await client.connect();
+    await withClient(connectionTo(this.#socketDir, "postgres"), async (client) => {
       const text = "SELECT 1 FROM pg_database WHERE datname = $1";
       const rows = await ask(client, text, [DATABASE], CREATE_LIMIT_MS);
       if (rows.length === 0) await ask(client, `CREATE DATABASE ${DATABASE}`, undefined, CREATE_LIMIT_MS);
-    } finally {
-      await client.end();
-    }
+    });
   }
 }
 
@@ -345,7 +344,7 @@ async function closeToOthers(dir: string): Promise<void> {
   if (uid === process.getuid?.() && (mode & 0o027) !== 0) await chmod(dir, 0o700);
 }
 
-// Always the same short name for a data folder, so that a killed controller leaves at most one; never one that a stranger made.
+// Always the same short name for a data folder, so that a killed controller leaves at most one; never one that another user made.
 async function makeSocketFolder(dir: string, user: PostgresUser | undefined): Promise<string> {
   const name = createHash("sha256").update(dir).digest("hex").slice(0, 16);
   const folder = join(tmpdir(), `sallyport-${name}`);

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { appendChange } from "../change-log.ts";
 import { openStore, type Store } from "../database.ts";
 import { NotHeldError } from "../outage.ts";
-import { testDatabase } from "../testing.ts";
+import { testDatabase } from "../testing/test-store.ts";
 import { beginEpoch } from "./epoch.ts";
 import type { DatabaseHeldError } from "./holder-lock.ts";
 
@@ -161,7 +161,7 @@ describe("a database begins a new life", () => {
     expect([await rows(), await settings()]).toEqual([1, ["change-log-pruned", POSITION]]);
   });
 
-  it("under a controller that goes on: its readers load anew", async () => {
+  it("under a controller that goes on: its readers reload", async () => {
     const store = await open();
     await fill(store);
     await store.changes.caughtUp();

@@ -1,6 +1,5 @@
 import type pg from "pg";
-import { ask } from "./ask.ts";
-import { ANSWER_MS } from "./connection-limits.ts";
+import { ANSWER_MS, ask } from "./store-client.ts";
 import { isSilence } from "./store-error.ts";
 
 /** SQLSTATE with which the server refuses a write under an epoch that is over. */
@@ -8,7 +7,7 @@ export const EPOCH_OVER = "SP001";
 /** Key of an advisory lock, in two halves. Write transactions take it shared, the start of an epoch takes it exclusively. */
 const FENCE = [0x5a11_0003, 1];
 /** Longer than any statement of a request may run, and longer than the server keeps an idle transaction open. */
-const LONGEST_WAIT = "90s";
+const MAX_WAIT = "90s";
 /** For the answer to a statement that waits so long, or that writes; times the wait for a short one. A commit waits for a standby, too. */
 const LONG = 20;
 
@@ -57,7 +56,7 @@ export async function beginEpoch(
   const run = (text: string, values: unknown[] = [], ms = answerMs) => ask(client, text, values, ms);
   await run("BEGIN");
   try {
-    await run(`SET LOCAL lock_timeout = '${LONGEST_WAIT}'`);
+    await run(`SET LOCAL lock_timeout = '${MAX_WAIT}'`);
     await run("SELECT pg_advisory_xact_lock($1, $2)", FENCE, longMs);
     const isNewLife = (await currentEpoch(client, answerMs))?.isSameServer !== true;
     if (isNewLife) {

@@ -7,12 +7,12 @@ import { type Logger, silentLogger } from "@sallyport/wire";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openStore } from "../database.ts";
-import { testDatabase } from "../testing.ts";
-import { BreakableWay } from "./breakable-way.ts";
+import { BreakableWay } from "../testing/breakable-way.ts";
+import { testDatabase } from "../testing/test-store.ts";
 import { DatabaseHeldError, HolderLock, requireUnheld } from "./holder-lock.ts";
 
 async function startHolder(where: object): Promise<{ child: ChildProcess; said: string }> {
-  const program = new URL("./holder-process.test-program.ts", import.meta.url).pathname;
+  const program = new URL("../testing/holder-process.ts", import.meta.url).pathname;
   const child = spawn(process.execPath, [program, JSON.stringify(where)], { stdio: ["ignore", "pipe", "inherit"] });
   const [said] = (await once(createInterface({ input: child.stdout! }), "line")) as [string];
   return { child, said };
@@ -152,7 +152,7 @@ describe("the connection that holds the database", () => {
     expect(lock.isHeld).toBe(true);
   });
 
-  it("that is made again before an epoch began is told to nobody: nobody has read anything yet", async () => {
+  it("that is made again before an epoch began is not announced: no reader has read anything yet", async () => {
     const { lock, regained, onRegained } = await acquire();
     await endConnection();
     await regained;

@@ -3,10 +3,8 @@ import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
-import { ask } from "./ask.ts";
-import { ANSWER_MS, CONNECTION_LIMITS } from "./connection-limits.ts";
 import { beginEpoch, currentEpoch } from "./epoch.ts";
-import { StoreClient } from "./store-client.ts";
+import { ANSWER_MS, ask, CONNECTION_LIMITS, StoreClient, withClient } from "./store-client.ts";
 import { isSilence, storeErrorOf } from "./store-error.ts";
 
 /** Another controller works on this database. The message names it. */
@@ -27,7 +25,7 @@ export class DatabaseHeldError extends Error {
 const LOCK_CLASS = 0x5a11_0002;
 const LOCK_OBJECT = 1;
 const NAME_PREFIX = "sallyport-controller ";
-const LONGEST_NAME = 63;
+const MAX_NAME_LENGTH = 63;
 const AGAIN_MS = 100;
 const FIRST_RECONNECT_MS = 500;
 const RECONNECT_MS = 1_000;
@@ -71,7 +69,7 @@ export class HolderLock {
   private constructor(options: HolderLockOptions) {
     this.#options = options;
     this.#answerMs = options.answerMs ?? ANSWER_MS;
-    this.#name = (NAME_PREFIX + (options.name ?? `on ${hostname()}, process ${process.pid}`)).slice(0, LONGEST_NAME);
+    this.#name = (NAME_PREFIX + (options.name ?? `on ${hostname()}, process ${process.pid}`)).slice(0, MAX_NAME_LENGTH);
   }
 
   /** @throws DatabaseHeldError naming the holder; StoreError when the server does not answer in time */
@@ -97,7 +95,7 @@ export class HolderLock {
     if (client === undefined) throw new Error("the connection that holds the database was lost");
     const isNewLife = await this.#beginEpoch(client);
     if (isNewLife)
-      this.#options.log.info({}, "the database begins a new life: change log and router data model start anew");
+      this.#options.log.info({}, "the database begins a new life: change log and router data model start from empty");
     this.#watch(client);
   }
 
@@ -260,19 +258,14 @@ export async function requireUnheld(connection: pg.ClientConfig, patienceMs = 20
   }
 }
 
-async function askOnce(connection: pg.ClientConfig, answerMs: number): Promise<void> {
-  const client = new StoreClient({ ...connection, ...CONNECTION_LIMITS, connectionTimeoutMillis: answerMs });
-  client.on("error", () => undefined);
-  try {
-    await client.connect();
+function askOnce(connection: pg.ClientConfig, answerMs: number): Promise<void> {
+  return withClient({ ...connection, connectionTimeoutMillis: answerMs }, async (client) => {
     const deadline = Date.now() + 3_000;
     while (await isHeld(client, answerMs)) {
       if (Date.now() > deadline) throw await holderError(client, answerMs);
       await delay(AGAIN_MS);
     }
-  } finally {
-    await client.end().catch(() => undefined);
-  }
+  });
 }
 
 async function isHeld(client: pg.Client, answerMs: number): Promise<boolean> {

@@ -9,7 +9,7 @@ import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { restoreBackup } from "../backup/restore-backup.ts";
 import { writeBackup } from "../backup/write-backup.ts";
-import { testDatabase } from "../testing.ts";
+import { testDatabase } from "../testing/test-store.ts";
 import { watchLongWork } from "./long-work.ts";
 import { StoreClient } from "./store-client.ts";
 
@@ -50,7 +50,7 @@ vi.mock("node:fs", async (original) => {
 
 /** A busy machine answers short queries within it. */
 const ANSWER_MS = 1_000;
-/** More than the watch allows in vain. */
+/** More than the watch allows without success. */
 const LOOKS = 4;
 
 let database: Awaited<ReturnType<typeof testDatabase>>;

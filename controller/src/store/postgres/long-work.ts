@@ -1,8 +1,6 @@
 import type { Logger } from "@sallyport/wire";
 import pg from "pg";
-import { ask } from "./ask.ts";
-import { ANSWER_MS, CONNECTION_LIMITS } from "./connection-limits.ts";
-import { hasQuery, StoreClient, socketOf } from "./store-client.ts";
+import { ANSWER_MS, ask, CONNECTION_LIMITS, hasQuery, StoreClient, socketOf, withClient } from "./store-client.ts";
 import { silence } from "./store-error.ts";
 
 /** If this program is gone and the server does not learn of it, locks of its connection end after this time. */
@@ -11,7 +9,7 @@ const LOOK_MS = 10_000;
 /** Looks, one after the other, that must find nothing before the connection is given up. */
 const MAX_SILENT_LOOKS = 3;
 
-/** So long may the server refuse to be asked, before the connection is given up. */
+/** How long the server may refuse further connections before the watched one is given up. */
 const REFUSED_MS = 30 * 60_000;
 
 export interface LongWorkOptions {
@@ -75,6 +73,20 @@ export async function watchLongWork(
   next();
 }
 
+/** A pool of one connection, which is watched by {@link watchLongWork}. */
+export function longWorkPool(connection: pg.ClientConfig, name: string, options: LongWorkOptions): pg.Pool {
+  const pool = new pg.Pool({
+    ...connection,
+    ...CONNECTION_LIMITS,
+    max: 1,
+    application_name: name,
+    Client: StoreClient,
+    onConnect: (client) => watchLongWork(client, connection, options),
+  });
+  pool.on("error", () => undefined);
+  return pool;
+}
+
 function bytesOf(client: pg.ClientBase): number {
   const { bytesRead, bytesWritten } = socketOf(client);
   return bytesRead + bytesWritten;
@@ -90,25 +102,12 @@ async function lookFor(
   connection: pg.ClientConfig,
   answerMs: number,
 ): Promise<"works" | "rests" | "silent" | Error> {
-  const client = new StoreClient({
-    ...connection,
-    ...CONNECTION_LIMITS,
-    connectionTimeoutMillis: answerMs,
-    application_name: "sallyport watch",
-  });
-  client.on("error", () => undefined);
+  const config = { ...connection, connectionTimeoutMillis: answerMs, application_name: "sallyport watch" };
+  const text = `SELECT wait_event_type IS DISTINCT FROM 'Client' AS "isAtWork" FROM pg_stat_activity WHERE pid = $1`;
   try {
-    await client.connect();
-    const rows = await ask<{ isAtWork: boolean }>(
-      client,
-      `SELECT wait_event_type IS DISTINCT FROM 'Client' AS "isAtWork" FROM pg_stat_activity WHERE pid = $1`,
-      [pid],
-      answerMs,
-    );
+    const rows = await withClient(config, (client) => ask<{ isAtWork: boolean }>(client, text, [pid], answerMs));
     return rows[0]?.isAtWork === true ? "works" : "rests";
   } catch (error) {
     return error instanceof pg.DatabaseError ? error : "silent";
-  } finally {
-    await client.end().catch(() => undefined);
   }
 }

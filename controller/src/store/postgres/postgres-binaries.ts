@@ -2,7 +2,7 @@ import { cp, mkdir, readFile, rename, rm, stat, symlink } from "node:fs/promises
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import type { PostgresUser } from "./postgres-user.ts";
+import type { PostgresUser } from "./postgres-process.ts";
 
 /** The embedded PostgreSQL's programs are missing or cannot be used here. */
 export class PostgresBinariesError extends Error {

@@ -11,8 +11,8 @@ import { openStore, type Store } from "../database.ts";
 import { beginLongWork } from "../driver/statement.ts";
 import { migrate } from "../migrate.ts";
 import { DatabaseUnavailableError } from "../outage.ts";
-import { testDatabase } from "../testing.ts";
-import { BreakableWay } from "./breakable-way.ts";
+import { BreakableWay } from "../testing/breakable-way.ts";
+import { testDatabase } from "../testing/test-store.ts";
 import { HolderLock, requireUnheld } from "./holder-lock.ts";
 import { watchLongWork } from "./long-work.ts";
 import { StoreClient } from "./store-client.ts";
@@ -170,7 +170,7 @@ it("a statement that works for long is left alone by the watch; one whose answer
   });
   pool.on("error", () => undefined);
   const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });
-  // More looks than the watch allows in vain.
+  // More looks than the watch allows without success.
   await sql`SELECT pg_sleep(${(10 * ANSWER_MS) / 1_000})`.execute(db);
   way.silenceAt("'lost'");
   await expect(

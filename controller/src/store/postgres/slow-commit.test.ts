@@ -1,8 +1,8 @@
 import { silentLogger } from "@sallyport/wire";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { TestServer } from "../testing/test-server.ts";
 import { HolderLock } from "./holder-lock.ts";
-import { TestServer } from "./test-server.ts";
 
 const ANSWER_MS = 300;
 const NAME = "sallyport-controller one";

@@ -2,9 +2,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer, type NetConnectOpts, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { isAbsolute, join } from "node:path";
-import type { PostgresConnection } from "./embedded.ts";
+import type { PostgresConnection } from "../postgres/embedded.ts";
 
-/** For tests: a socket that leads to a database server until it is cut, and again once it is mended. */
+/** For tests: a socket that leads to a database server until it is cut, and again once it is restored. */
 export class BreakableWay {
   /** The same database, over this way. */
   readonly connection: PostgresConnection;
@@ -24,7 +24,7 @@ export class BreakableWay {
 
   static async to(target: PostgresConnection): Promise<BreakableWay> {
     const way = new BreakableWay(target, await mkdtemp(join(tmpdir(), "sallyport-way-")));
-    await way.mend();
+    await way.restore();
     return way;
   }
 
@@ -48,7 +48,7 @@ export class BreakableWay {
     await closed;
   }
 
-  async mend(): Promise<void> {
+  async restore(): Promise<void> {
     this.#server = createServer((socket) => {
       const onward = connect(this.#target);
       let isSilent = this.#isSilent;

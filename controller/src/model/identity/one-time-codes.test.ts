@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { matchTotp, newTotpSecret, provisioningUrl, totpCode } from "./totp.ts";
+import { matchTotp, newTotpSecret, provisioningUrl, totpCode } from "./one-time-codes.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXP";
 const AT = 1_700_000_000;

@@ -58,10 +58,7 @@ describe("a session ends when", () => {
     ["its service loses the attribute", () => c.admin("PATCH", `/services/${service}`, { roleAttributes: ["x"] })],
     ["its service is deleted", () => c.admin("DELETE", `/services/${service}`)],
     ["its identity is deleted", () => c.admin("DELETE", `/identities/${identity}`)],
-    [
-      "the policy selects others",
-      () => c.admin("PATCH", `/service-policies/${policy}`, { identityRoles: ["#nobody"] }),
-    ],
+    ["the policy selects others", () => c.admin("PATCH", `/service-policies/${policy}`, { identityRoles: ["#none"] })],
     ["the policy is of the other type", () => c.admin("PATCH", `/service-policies/${policy}`, { type: "Bind" })],
     ["the policy is deleted", () => c.admin("DELETE", `/service-policies/${policy}`)],
     ["the identity is disabled", () => c.admin("POST", `/identities/${identity}/disable`, { durationMinutes: 1 })],
@@ -96,7 +93,7 @@ describe("a session ends when", () => {
     release();
     await deleted;
     expect((await asked).status).toBe(404);
-    // The change tells nobody whom it concerned, so the first session is still there; it is not handed out any more.
+    // The change does not say whom it concerned, so the first session is still there; it is not handed out any more.
     const again = await c.call("POST", "/edge/client/v1/sessions", { token, body: { serviceId: service } });
     expect(again.status).toBe(404);
     expect(await c.model.sessions.endUnauthorized()).toBe(1);
@@ -109,7 +106,7 @@ describe("a session ends when", () => {
     await c.admin("PATCH", `/service-policies/${policy}`, { type: "Bind" });
     await c.fabricModel.createTerminator({ ...terminator, id: `hosted-${n}`, address: "a" });
     const plain = await c.make("terminators", { service, router, binding: "transport", address: "tcp:b:1" });
-    await c.admin("PATCH", `/service-policies/${policy}`, { identityRoles: ["#nobody"] });
+    await c.admin("PATCH", `/service-policies/${policy}`, { identityRoles: ["#none"] });
     await vi.waitFor(async () => {
       const left = await c.fabricModel.terminatorsOfService(service);
       expect(left.map(({ id }) => id)).toEqual([plain]);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { turn } from "./turns.ts";
+import { turn } from "./event-loop.ts";
 
 test("of those who wait for a turn of their own, each gets another one, in order", async () => {
   const got: string[] = [];

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLogger } from "@sallyport/wire";
 import { openStore } from "../database.ts";
-import { EmbeddedPostgres, type PostgresConnection } from "./embedded.ts";
+import { EmbeddedPostgres, type PostgresConnection } from "../postgres/embedded.ts";
+import { isAlive, readPostmaster } from "../postgres/postgres-process.ts";
 import { OldestServer } from "./oldest-server.ts";
-import { isAlive, readPostmaster } from "./postmaster-file.ts";
 
 /** Environment variable with the path of the socket on which the test run's main process answers with its database server. */
 export const TEST_SERVER_VARIABLE = "SALLYPORT_TEST_SERVER";

@@ -5,11 +5,11 @@ import { setTimeout as delay } from "node:timers/promises";
 import { type Logger, silentLogger } from "@sallyport/wire";
 import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql } from "kysely";
 import pg from "pg";
-import { openStore, type Store } from "./database.ts";
-import type { PostgresConnection } from "./postgres/embedded.ts";
-import { urlOf } from "./postgres/oldest-server.ts";
-import { TEMPLATE, TEST_SERVER_VARIABLE, TestServer } from "./postgres/test-server.ts";
-import type { Database } from "./schema.ts";
+import { openStore, type Store } from "../database.ts";
+import type { PostgresConnection } from "../postgres/embedded.ts";
+import type { Database } from "../schema.ts";
+import { urlOf } from "./oldest-server.ts";
+import { TEMPLATE, TEST_SERVER_VARIABLE, TestServer } from "./test-server.ts";
 
 export interface TestStore {
   store: Store;

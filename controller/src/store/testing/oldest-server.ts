@@ -10,10 +10,9 @@ import { silentLogger } from "@sallyport/wire";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import pg from "pg";
 import { openStore } from "../database.ts";
-import type { PostgresConnection } from "./embedded.ts";
-import { guarded } from "./guard.ts";
-import { copyPrograms, isReachable, restoreLinks } from "./postgres-binaries.ts";
-import { type PostgresUser, postgresUser } from "./postgres-user.ts";
+import type { PostgresConnection } from "../postgres/embedded.ts";
+import { copyPrograms, isReachable, restoreLinks } from "../postgres/postgres-binaries.ts";
+import { guarded, type PostgresUser, postgresUser } from "../postgres/postgres-process.ts";
 
 const USER = "owner";
 const DATABASE = "sallyport";
