@@ -1,6 +1,6 @@
 /** What the reads and writes of all entities share. */
 import { fieldError, notFound } from "@sallyport/api";
-import { type Selectable, sql } from "kysely";
+import { type Selectable, sql, type Updateable } from "kysely";
 import { appendChange } from "../store/change-log.ts";
 import { LoggedStatement } from "../store/logged-write.ts";
 import type { Database } from "../store/schema.ts";
@@ -79,6 +79,30 @@ export async function lockEntity<T extends EntityTable>(
 export async function requireEntity(db: Db, table: EntityTable, id: string): Promise<void> {
   const { rows } = await sql`SELECT 1 FROM ${sql.table(table)} WHERE id = ${id}`.execute(db);
   found(rows[0], table, id);
+}
+
+/** The row of an entity, which cannot be deleted until the transaction ends. */
+export async function keepEntity<T extends EntityTable>(
+  trx: Db,
+  table: T,
+  id: string,
+): Promise<Selectable<Database[T]> | undefined> {
+  const { rows } = await sql<Selectable<Database[T]>>`
+    SELECT * FROM ${sql.table(table)} WHERE id = ${id} FOR KEY SHARE`.execute(trx);
+  return rows[0];
+}
+
+/** Sets columns of a row; those whose value is undefined stay as they are. @returns whether the row exists */
+export async function updateEntity<T extends EntityTable>(
+  trx: Db,
+  table: T,
+  id: string,
+  values: Updateable<Database[T]>,
+): Promise<boolean> {
+  // Kysely cannot follow the type parameter: one table stands for all.
+  const query = trx.updateTable(table as "config").set(values as Updateable<Database["config"]>);
+  const { numUpdatedRows } = await query.where("id", "=", id).executeTakeFirst();
+  return numUpdatedRows > 0n;
 }
 
 /** Deletes the row of an entity and records it. @throws ApiError 404 */

@@ -17,7 +17,7 @@ export interface Expiry {
 }
 
 /** A statement that removes a batch: its part `gone` returns the removed rows. */
-interface Removal {
+interface BatchRemoval {
   readonly parts: RawBuilder<unknown>;
   readonly changes: readonly [LoggedRows, ...LoggedRows[]];
 }
@@ -55,7 +55,7 @@ export function expiries({ store, settings, now }: ModelContext): Expiry[] {
     },
   ];
 
-  async function inBatches(signal: AbortSignal, removal: () => Removal): Promise<number> {
+  async function inBatches(signal: AbortSignal, removal: () => BatchRemoval): Promise<number> {
     for (let total = 0; ; ) {
       signal.throwIfAborted();
       const { parts, changes } = removal();

@@ -29,7 +29,7 @@ export class WorkLimit {
   }
 }
 
-interface Waiting {
+interface WaitingCall {
   /** Its turn has come. */
   begin(): void;
   refuse(): void;
@@ -38,7 +38,7 @@ interface Waiting {
 class Line {
   readonly #limits: WorkLimits;
   /** By caller; who comes first is served next, and goes behind the others then. */
-  readonly #waiting = new Map<string, Waiting[]>();
+  readonly #waiting = new Map<string, WaitingCall[]>();
   #length = 0;
   #running = 0;
 
@@ -66,7 +66,7 @@ class Line {
         this.#remove(key, waiting);
         reject(signal?.reason);
       };
-      const waiting: Waiting = {
+      const waiting: WaitingCall = {
         begin: () => {
           signal?.removeEventListener("abort", leave);
           resolve();
@@ -86,7 +86,7 @@ class Line {
 
   /** @throws ApiError 429 when no caller has more in line than the newcomer would have */
   #makeRoom(key: string): void {
-    let most: Waiting[] = [];
+    let most: WaitingCall[] = [];
     let whose = "";
     for (const [caller, theirs] of this.#waiting) if (theirs.length > most.length) [whose, most] = [caller, theirs];
     const own = this.#waiting.get(key)?.length ?? 0;
@@ -96,7 +96,7 @@ class Line {
     last.refuse();
   }
 
-  #next(): Waiting | undefined {
+  #next(): WaitingCall | undefined {
     for (const [key, theirs] of this.#waiting) {
       const [next] = theirs;
       if (next === undefined) continue;
@@ -111,7 +111,7 @@ class Line {
     return undefined;
   }
 
-  #remove(key: string, waiting: Waiting): void {
+  #remove(key: string, waiting: WaitingCall): void {
     const theirs = this.#waiting.get(key) ?? [];
     const at = theirs.indexOf(waiting);
     if (at < 0) return;

@@ -84,7 +84,7 @@ export async function currentSnapshot(db: Queryable): Promise<string> {
 interface LogRead {
   snapshot: string;
   pruned: boolean;
-  rows: (Omit<ChangeRow, "at"> & { at: string })[] | null;
+  rows: (Omit<ChangeRow, "at"> & { at: string; place: number })[] | null;
 }
 
 const logReads = new Map<number, Statement<LogRead>>();
@@ -93,8 +93,8 @@ const logReads = new Map<number, Statement<LogRead>>();
  * The read of at most so many rows. The newest transactions are found by the index of transactions: a plan that is made before the parameters are known,
  * or before the table was analysed, goes there only because the range has two ends and asks for no order.
  */
-function readLog(mostRows: number): Statement<LogRead> {
-  const known = logReads.get(mostRows);
+function readLog(maxRows: number): Statement<LogRead> {
+  const known = logReads.get(maxRows);
   if (known !== undefined) return known;
   const made = new Statement<LogRead>(`
     SELECT pg_current_snapshot()::text AS snapshot,
@@ -104,8 +104,8 @@ function readLog(mostRows: number): Statement<LogRead> {
         SELECT seq::text AS seq, seq AS place, xid::text AS xid, at, kind, key, op, before FROM change_log
         WHERE xid >= pg_snapshot_xmin($1::text::pg_snapshot) AND xid < pg_snapshot_xmax(pg_current_snapshot())
           AND NOT pg_visible_in_snapshot(xid, $1::text::pg_snapshot)
-        LIMIT ${mostRows + 1}) r) AS rows`);
-  logReads.set(mostRows, made);
+        LIMIT ${maxRows + 1}) r) AS rows`);
+  logReads.set(maxRows, made);
   return made;
 }
 
@@ -115,21 +115,12 @@ function readLog(mostRows: number): Statement<LogRead> {
  * "Sequence greater than the last one" would lose the rows of a transaction that took its number early and committed late. So the question is
  * asked by visibility: written by a transaction which `since` does not show, and this statement does.
  */
-export async function readChanges(db: Queryable, since: string, mostRows = MAX_ROWS): Promise<ChangesRead> {
-  const rows = await readLog(mostRows).rows(db as Kysely<EngineTables>, [since, PRUNED]);
-  const row = rows[0];
+export async function readChanges(db: Queryable, since: string, maxRows = MAX_ROWS): Promise<ChangesRead> {
+  const row = await readLog(maxRows).first(db as Kysely<EngineTables>, [since, PRUNED]);
   if (!row) throw new Error("the change log could not be read: expected one row, found none");
   const found = row.rows ?? [];
-  if (row.pruned || found.length > mostRows) return { snapshot: row.snapshot, rows: [], reset: true };
-  const changes = found.map(({ seq, xid, at, kind, key, op, before }) => ({
-    seq,
-    xid,
-    at: new Date(at),
-    kind,
-    key,
-    op,
-    before,
-  }));
+  if (row.pruned || found.length > maxRows) return { snapshot: row.snapshot, rows: [], reset: true };
+  const changes = found.map(({ place: _, at, ...change }) => ({ ...change, at: new Date(at) }));
   return { snapshot: row.snapshot, rows: changes, reset: false };
 }
 
@@ -263,9 +254,7 @@ export class ChangeLog {
     try {
       await this.caughtUp();
     } catch (error) {
-      // `Outage` reports an outage once.
-      if (!this.#closed && !(error instanceof DatabaseUnavailableError))
-        this.#options.log.warn({ error: String(error) }, "the change log could not be read; trying again");
+      if (!this.#closed) this.#report("warn", { error }, "the change log could not be read; trying again");
     }
   }
 
@@ -340,12 +329,7 @@ export class ChangeLog {
       try {
         return await reader.onChanges(read.rows, read.snapshot);
       } catch (error) {
-        // `Outage` reports an outage once.
-        if (!(error instanceof DatabaseUnavailableError))
-          this.#options.log.error(
-            { subscriber: reader.name, error: String(error) },
-            "a reader of the change log failed; it reloads",
-          );
+        this.#report("error", { subscriber: reader.name, error }, "a reader of the change log failed; it reloads");
       }
     }
     await this.#reset(reader, read.snapshot);
@@ -358,11 +342,8 @@ export class ChangeLog {
       await reader.onReset(snapshot);
       this.#behind.delete(reader);
     } catch (error) {
-      if (!(error instanceof DatabaseUnavailableError))
-        this.#options.log.error(
-          { subscriber: reader.name, error: String(error) },
-          "a reader of the change log could not reload; trying again",
-        );
+      const message = "a reader of the change log could not reload; trying again";
+      this.#report("error", { subscriber: reader.name, error }, message);
       this.#behind.delete(reader);
       if (this.#closed || !this.#subscribers.has(reader)) return;
       // In turn with what is handed out: changes that come while the reader loads are given to it afterwards.
@@ -380,8 +361,17 @@ export class ChangeLog {
       const removed = await pruneChanges(this.#options.db, this.#options.maxAgeSeconds, PRUNE_BATCH, this.#position);
       if (removed > 0) this.#options.log.debug({ removed }, "change log pruned");
     } catch (error) {
-      if (!this.#closed && !(error instanceof DatabaseUnavailableError))
-        this.#options.log.warn({ error: String(error) }, "the change log could not be pruned; trying again");
+      if (!this.#closed) this.#report("warn", { error }, "the change log could not be pruned; trying again");
     }
+  }
+
+  /** Logs a failure, except an outage: `Outage` reports that once. */
+  #report(
+    level: "warn" | "error",
+    fields: { readonly error: unknown; readonly subscriber?: string },
+    text: string,
+  ): void {
+    if (fields.error instanceof DatabaseUnavailableError) return;
+    this.#options.log[level]({ ...fields, error: String(fields.error) }, text);
   }
 }

@@ -18,7 +18,7 @@ export interface LoggedRows {
   readonly isDistinct?: boolean;
 }
 
-interface WriteOptions<Text> {
+interface LoggedWriteOptions<Text> {
   /** At least one: a write that changes nothing which the log knows is no logged write. */
   readonly changes: readonly [LoggedRows, ...LoggedRows[]];
   /** A `SELECT` over the parts, for a statement whose result is read. */
@@ -30,7 +30,7 @@ interface WriteOptions<Text> {
 /** A write of fixed text that appends its changes to the log in the same statement. */
 export class LoggedStatement<Row> extends Statement<Row> {
   /** @param parts `WITH …`, whose parts return the changed rows; with parameters `$1`, `$2`, … */
-  constructor(parts: string, { changes, answer, isPipelined }: WriteOptions<string>) {
+  constructor(parts: string, { changes, answer, isPipelined }: LoggedWriteOptions<string>) {
     const append = appendSql(changes);
     super(answer === undefined ? `${parts} ${append}` : `${parts}, logged AS (${append}) ${answer}`, {
       appendsChanges: true,
@@ -48,7 +48,7 @@ export class LoggedStatement<Row> extends Statement<Row> {
 export async function loggedWrite<Row = never>(
   db: Executor & QueryExecutorProvider,
   parts: RawBuilder<unknown>,
-  { changes, answer, isPipelined }: WriteOptions<RawBuilder<Row>>,
+  { changes, answer, isPipelined }: LoggedWriteOptions<RawBuilder<Row>>,
 ): Promise<Row[]> {
   const append = sql.raw(appendSql(changes));
   const whole =

@@ -60,13 +60,11 @@ function classified(error: unknown): unknown {
 /** Watches all use of the database and says once that it went away, and once that it is back. */
 export class Outage {
   readonly #log: Logger;
-  readonly #onChange: (isOut: boolean) => void;
   #since: number | undefined;
   #failures = 0;
 
-  constructor(log: Logger, onChange: (isOut: boolean) => void = () => undefined) {
+  constructor(log: Logger) {
     this.#log = log;
-    this.#onChange = onChange;
   }
 
   /** When the present outage began; undefined while the database answers. */
@@ -85,7 +83,6 @@ export class Outage {
         { error: shown.message },
         "the database cannot be used: requests are answered with 503 until it is back",
       );
-      this.#onChange(true);
     }
     return shown;
   }
@@ -97,6 +94,5 @@ export class Outage {
     this.#log.info({ milliseconds, failures: this.#failures }, "the database can be used again");
     this.#since = undefined;
     this.#failures = 0;
-    this.#onChange(false);
   }
 }

@@ -9,7 +9,7 @@ import type { Permission, PrecedenceName } from "@sallyport/wire";
 import type { ColumnType, Generated, GeneratedAlways, JSONColumnType } from "kysely";
 
 /** A JSON column: read as a value, written as JSON text (`json()` in `model/entity.ts`). */
-export type Json<T> = ColumnType<T, string, string>;
+export type JsonColumn<T> = ColumnType<T, string, string>;
 export type JsonDefault<T> = ColumnType<T, string | undefined, string>;
 /** A time column, millisecond precision. */
 export type Time = ColumnType<Date, Date, Date>;
@@ -194,7 +194,7 @@ export interface ConfigTypeTable extends NamedTable {
 
 export interface ConfigTable extends NamedTable {
   config_type_id: string;
-  data: Json<Record<string, unknown>>;
+  data: JsonColumn<Record<string, unknown>>;
 }
 
 export interface ServiceTable extends NamedTable {

@@ -21,19 +21,19 @@ const SET_SYNTHETIC = 0x10;
 const SET_EVENT = 0x1a;
 
 /**
- * A state: all events, the index they lead to, and the timeline. What exceeds `mostBytes` follows in ChangeSets: synthetic ones, which leave a router's index
+ * A state: all events, the index they lead to, and the timeline. What exceeds `maxBytes` follows in ChangeSets: synthetic ones, which leave a router's index
  * as it is, and a last one that leads to the index.
  */
 export async function encodeState(
   events: Iterable<EncodedEvent>,
   index: bigint,
   timeline: string,
-  mostBytes: number = MAX_STATE_BYTES,
+  maxBytes: number = MAX_STATE_BYTES,
 ): Promise<DataModelState> {
   const first: Buffer[] = [];
   const parts: Buffer[][] = [];
   const slice = new TimeSlice();
-  let left = mostBytes;
+  let left = maxBytes;
   let room = 0;
   const write = (batch: readonly EncodedEvent[], size: number): void => {
     if (left > 0) {

@@ -15,7 +15,7 @@ import {
   publicKeyEvent,
   type RelatedKind,
 } from "./events.ts";
-import { type EntityKind, foreignAuthorities, type ImageEntity, readEntities } from "./rows.ts";
+import { foreignAuthorities, type ImageEntity, type ImageEntityKind, readEntities } from "./rows.ts";
 
 /** In the order in which routers get to know them: what is named comes before what names it. */
 const ENTITY_KINDS = ["config_type", "config", "identity", "service", "posture_check"] as const;
@@ -40,7 +40,7 @@ export const IMAGE_KINDS: readonly ChangeKind[] = [...ENTITY_KINDS, "service_pol
 export class DataModelImage {
   readonly #ctx: ModelContext;
   readonly #certificates: () => NetworkCertificates;
-  readonly #entities: Record<EntityKind, Map<string, EncodedEvent>> = {
+  readonly #entities: Record<ImageEntityKind, Map<string, EncodedEvent>> = {
     config_type: new Map(),
     config: new Map(),
     identity: new Map(),
@@ -204,13 +204,13 @@ export class DataModelImage {
     return policyChangeEvents({ policyId, kind, ids: this.#members[kind].membersOf(policyId), isMember: true });
   }
 
-  #put(kind: EntityKind, entity: ImageEntity): MembershipChange[] {
+  #put(kind: ImageEntityKind, entity: ImageEntity): MembershipChange[] {
     this.#entities[kind].set(entity.id, entity.event);
     if (kind === "identity") this.#follow(entity);
     return isRelated(kind) ? this.#members[kind].put(entity) : [];
   }
 
-  #remove(kind: EntityKind, id: string): MembershipChange[] {
+  #remove(kind: ImageEntityKind, id: string): MembershipChange[] {
     this.#entities[kind].delete(id);
     if (kind === "identity") this.#follow({ id, overrides: [], disabledUntil: undefined });
     if (kind === "service") this.#overriding.delete(id);
@@ -261,7 +261,7 @@ function sideOf(policy: PolicyRecord, kind: RelatedKind): Side {
 class MembershipChanges {
   readonly #net = new Map<string, MembershipChange & { readonly kind: RelatedKind }>();
 
-  async add(kind: EntityKind, changes: readonly MembershipChange[], slice: TimeSlice): Promise<void> {
+  async add(kind: ImageEntityKind, changes: readonly MembershipChange[], slice: TimeSlice): Promise<void> {
     if (!isRelated(kind)) return;
     for (const change of changes) {
       if (slice.isDue) await slice.pause();
@@ -293,7 +293,7 @@ class MembershipChanges {
   }
 }
 
-function isRelated(kind: EntityKind): kind is RelatedKind {
+function isRelated(kind: ImageEntityKind): kind is RelatedKind {
   return kind === "service" || kind === "posture_check" || kind === "identity";
 }
 

@@ -14,7 +14,7 @@ import {
 } from "./events.ts";
 
 /** The kinds of entities that are read by id; policies come from `policies.ts`. */
-export type EntityKind = "config_type" | "config" | "identity" | "service" | "posture_check";
+export type ImageEntityKind = "config_type" | "config" | "identity" | "service" | "posture_check";
 
 /** An entity as the image keeps it. */
 export interface ImageEntity extends Attributed {
@@ -26,25 +26,26 @@ export interface ImageEntity extends Attributed {
 }
 
 /** Entities of a kind: those with the ids, or up to `limit` behind an id, in id order. */
-export type Wanted = { readonly ids: readonly string[] } | { readonly after: string; readonly limit: number };
+export type WantedEntities = { readonly ids: readonly string[] } | { readonly after: string; readonly limit: number };
 
 /** Reads entities and encodes their events; ids that are gone are left out. */
-export async function readEntities(db: Db, kind: EntityKind, wanted: Wanted, now: Date): Promise<ImageEntity[]> {
+export async function readEntities(
+  db: Db,
+  kind: ImageEntityKind,
+  wanted: WantedEntities,
+  now: Date,
+): Promise<ImageEntity[]> {
   const from =
     "ids" in wanted ? sql<SqlBool>`e.id = ANY (${wanted.ids}::text[])` : sql<SqlBool>`e.id > ${wanted.after}`;
   const page = sql`${from} ORDER BY e.id ${"ids" in wanted ? sql`` : sql`LIMIT ${wanted.limit}`}`;
-  switch (kind) {
-    case "identity":
-      return identities(db, page, now);
-    case "service":
-      return services(db, page);
-    case "posture_check":
-      return checks(db, page);
-    case "config":
-      return configs(db, page);
-    case "config_type":
-      return configTypes(db, page);
-  }
+  const readers = {
+    identity: identities,
+    service: services,
+    posture_check: checks,
+    config: configs,
+    config_type: configTypes,
+  };
+  return readers[kind](db, page, now);
 }
 
 const plain = (id: string, attrs: readonly string[], event: EncodedEvent): ImageEntity => ({

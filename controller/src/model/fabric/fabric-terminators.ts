@@ -9,7 +9,7 @@ import type {
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { json } from "../entity.ts";
+import { json, keepEntity } from "../entity.ts";
 import type { Model } from "../model.ts";
 import type { ServiceRow } from "../network/services.ts";
 import { mayShareInstance, type TerminatorRow } from "../network/terminators.ts";
@@ -140,29 +140,14 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
  */
 async function refusalOf(trx: Db, terminator: NewTerminator): Promise<TerminatorOutcome | undefined> {
   const { serviceId, routerId, instanceId, hostId, instanceSecret: secret } = terminator;
-  const host = await trx
-    .selectFrom("identity")
-    .select(["id", "attrs", "is_admin"])
-    .where("id", "=", hostId)
-    .forKeyShare()
-    .executeTakeFirst();
+  const host = await keepEntity(trx, "identity", hostId);
   if (host === undefined) return { outcome: "denied", message: `identity ${hostId} is unknown` };
-  const service = await trx
-    .selectFrom("service")
-    .select(["id", "attrs"])
-    .where("id", "=", serviceId)
-    .forKeyShare()
-    .executeTakeFirst();
+  const service = await keepEntity(trx, "service", serviceId);
   if (service === undefined) return { outcome: "rejected", message: `service ${serviceId} is unknown` };
   if (!host.is_admin && !(await hasGrant(trx, host, service, "Bind"))) {
     return { outcome: "denied", message: `identity ${hostId} may not host service ${serviceId} any more` };
   }
-  const router = await trx
-    .selectFrom("router")
-    .select("id")
-    .where("id", "=", routerId)
-    .forKeyShare()
-    .executeTakeFirst();
+  const router = await keepEntity(trx, "router", routerId);
   if (router === undefined) return { outcome: "rejected", message: `router ${routerId} is unknown` };
   if (await mayShareInstance(trx, { serviceId, instanceId, hostId, secret })) return undefined;
   return {

@@ -21,7 +21,7 @@ import { circuitService } from "./fabric-terminators.ts";
 /** A router asks again this long before its session would end. */
 const REFRESH_AHEAD_MS = 10_000;
 
-interface Tunneler {
+interface TunnelerRouter {
   readonly router: RouterRow;
   readonly identity: IdentityRow;
 }
@@ -31,7 +31,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model) {
   const { store } = ctx;
   const { db } = store;
 
-  const tunneler = async (routerId: string): Promise<Tunneler | Denial> => {
+  const tunneler = async (routerId: string): Promise<TunnelerRouter | Denial> => {
     const router = await model.routers.find(db, routerId);
     const identity = await model.identities.find(db, routerId);
     if (router?.is_tunneler_enabled !== true || identity?.type_id !== "Router") {
@@ -41,7 +41,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model) {
   };
 
   /** Refused, too, while the identity is disabled. Not for API sessions: a router ends its process when it gets none. */
-  const enabledTunneler = async (routerId: string): Promise<Tunneler | Denial> => {
+  const enabledTunneler = async (routerId: string): Promise<TunnelerRouter | Denial> => {
     const found = await tunneler(routerId);
     if (isDenial(found) || !isDisabled(found.identity, ctx.now())) return found;
     return { denied: DenialCode.AccessDenied, message: `identity ${found.identity.id} is disabled` };

@@ -15,7 +15,7 @@ import { randomEntityId } from "../../store/ids.ts";
 import type { AuthPolicyBefore } from "../../store/logged-write.ts";
 import type { AuthPolicyTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { deleteEntity, getEntity, json, lockEntity, requireName } from "../entity.ts";
+import { deleteEntity, getEntity, json, keepEntity, lockEntity, requireName, updateEntity } from "../entity.ts";
 import { transact } from "../store-errors.ts";
 
 /** How identities of a policy may authenticate. */
@@ -76,11 +76,12 @@ export class AuthPolicies {
     await transact(this.#ctx.store, async (trx) => {
       const columns = await this.#columns(trx, change.primary, change.secondary);
       const old = await lockEntity(trx, "auth_policy", id);
-      await trx
-        .updateTable("auth_policy")
-        .set({ ...columns, name: change.name, tags: json(change.tags), updated_at: this.#ctx.now() })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "auth_policy", id, {
+        ...columns,
+        name: change.name,
+        tags: json(change.tags),
+        updated_at: this.#ctx.now(),
+      });
       const before: AuthPolicyBefore = { isTotpNoLongerRequired: old.require_totp && columns.require_totp === false };
       await appendChange(trx, { kind: "auth_policy", key: id, op: "update", before: { ...before } });
     });
@@ -140,8 +141,7 @@ export class AuthPolicies {
 
 /** @throws ApiError 404 naming the field */
 async function requireSigner(trx: Db, id: string, field: string): Promise<void> {
-  const row = await trx.selectFrom("ext_jwt_signer").select("id").where("id", "=", id).forKeyShare().executeTakeFirst();
-  if (row !== undefined) return;
+  if ((await keepEntity(trx, "ext_jwt_signer", id)) !== undefined) return;
   const { status, message } = API_ERRORS.NOT_FOUND;
   throw new ApiError(status, "NOT_FOUND", message, fieldCause(field, `externalJwtSigner with id ${id} not found`, id));
 }

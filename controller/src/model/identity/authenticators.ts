@@ -9,7 +9,7 @@ import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { AuthenticatorTable, Tags } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found, getEntity, json } from "../entity.ts";
+import { found, getEntity, json, updateEntity } from "../entity.ts";
 import { endApiSessions } from "../session/session-removal.ts";
 import { transact } from "../store-errors.ts";
 import type { Enrollments } from "./enrollments.ts";
@@ -101,16 +101,12 @@ export class Authenticators {
         .forNoKeyUpdate()
         .executeTakeFirst();
       await options.requireUnchanged?.(found(held, "authenticator", id).password_hash);
-      await trx
-        .updateTable("authenticator")
-        .set({
-          username: change.username,
-          password_hash: passwordHash,
-          tags: json(change.tags),
-          updated_at: this.#ctx.now(),
-        })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "authenticator", id, {
+        username: change.username,
+        password_hash: passwordHash,
+        tags: json(change.tags),
+        updated_at: this.#ctx.now(),
+      });
       if (passwordHash !== undefined) {
         await endApiSessions(trx, sql`a.authenticator_id = ${id} AND a.id <> ${options.keptSession ?? ""}`);
       }

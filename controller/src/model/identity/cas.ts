@@ -10,7 +10,7 @@ import { randomEntityId } from "../../store/ids.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
 import type { CaTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { deleteEntity, getEntity, json, lockEntity, requireName } from "../entity.ts";
+import { deleteEntity, getEntity, json, lockEntity, requireName, updateEntity } from "../entity.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { endApiSessions } from "../session/session-removal.ts";
 import { transact } from "../store-errors.ts";
@@ -78,22 +78,18 @@ export class Cas {
       const change = decide(oldClaim);
       if (change.name !== undefined) requireName(change.name);
       const { claim } = change;
-      await trx
-        .updateTable("ca")
-        .set({
-          name: change.name,
-          is_auth_enabled: change.isAuthEnabled,
-          is_auto_ca_enrollment_enabled: change.isAutoCaEnrollmentEnabled,
-          is_ott_ca_enrollment_enabled: change.isOttCaEnrollmentEnabled,
-          identity_name_format: change.identityNameFormat,
-          identity_roles:
-            change.identityRoles === undefined ? undefined : roleAttributes(change.identityRoles, "identityRoles"),
-          external_id_claim: claim === null ? null : json(claim),
-          tags: json(change.tags),
-          updated_at: this.#ctx.now(),
-        })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "ca", id, {
+        name: change.name,
+        is_auth_enabled: change.isAuthEnabled,
+        is_auto_ca_enrollment_enabled: change.isAutoCaEnrollmentEnabled,
+        is_ott_ca_enrollment_enabled: change.isOttCaEnrollmentEnabled,
+        identity_name_format: change.identityNameFormat,
+        identity_roles:
+          change.identityRoles === undefined ? undefined : roleAttributes(change.identityRoles, "identityRoles"),
+        external_id_claim: claim === null ? null : json(claim),
+        tags: json(change.tags),
+        updated_at: this.#ctx.now(),
+      });
       const isWithdrawn = before.is_auth_enabled && change.isAuthEnabled === false;
       if (isWithdrawn) await endSessionsOf(trx, id);
       // The identities that the old claim named are not those that the new one names.
@@ -135,11 +131,7 @@ export class Cas {
       if (issuingAuthority(searchIssuer([proof], this.#ctx.now()), [row]) === undefined) {
         throw apiError("CERTIFICATE_FAILED_VALIDATION");
       }
-      await trx
-        .updateTable("ca")
-        .set({ is_verified: true, updated_at: this.#ctx.now() })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "ca", id, { is_verified: true, updated_at: this.#ctx.now() });
       await appendChange(trx, { kind: "ca", key: id, op: "update" });
     });
   }
@@ -164,7 +156,7 @@ export class Cas {
         em: "ca",
       });
       if (row.jwt !== null && contentOf(row.jwt) === contentOf(signed)) return row.jwt;
-      await trx.updateTable("ca").set({ jwt: signed }).where("id", "=", id).execute();
+      await updateEntity(trx, "ca", id, { jwt: signed });
       return signed;
     });
   }

@@ -6,6 +6,7 @@ import { isForClients } from "../../pki/third-party-ca.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
 import type { Db, ModelContext } from "../context.ts";
+import { updateEntity } from "../entity.ts";
 import { transact } from "../store-errors.ts";
 import { type AuthenticatorRow, type Authenticators, certificatesOf } from "./authenticators.ts";
 
@@ -111,11 +112,12 @@ export class CertificateExtensions {
     await store.transaction(async (trx) => {
       requireExtendable(await this.#authenticators.get(trx, id));
       const at = now();
-      await trx
-        .updateTable("authenticator")
-        .set({ is_extend_requested: true, is_key_roll_requested: rollKeys, extend_requested_at: at, updated_at: at })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "authenticator", id, {
+        is_extend_requested: true,
+        is_key_roll_requested: rollKeys,
+        extend_requested_at: at,
+        updated_at: at,
+      });
       await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
     });
   }

@@ -7,7 +7,7 @@ import { randomEntityId } from "../../store/ids.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
 import type { EnrollmentMethod, EnrollmentTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { deleteEntity, findEntity, getEntity, lockEntity } from "../entity.ts";
+import { deleteEntity, findEntity, getEntity, lockEntity, updateEntity } from "../entity.ts";
 import { transact } from "../store-errors.ts";
 
 const REISSUE_BATCH = 200;
@@ -112,16 +112,12 @@ export class Enrollments {
     await this.#ctx.store.transaction(async (trx) => {
       const row = await lockEntity(trx, "enrollment", id);
       const subject = row.identity_id ?? row.router_id ?? "";
-      await trx
-        .updateTable("enrollment")
-        .set({
-          ...this.#invitation(row.method, subject, expiresAt),
-          issued_at: this.#ctx.now(),
-          expires_at: expiresAt,
-          updated_at: this.#ctx.now(),
-        })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "enrollment", id, {
+        ...this.#invitation(row.method, subject, expiresAt),
+        issued_at: this.#ctx.now(),
+        expires_at: expiresAt,
+        updated_at: this.#ctx.now(),
+      });
       await appendChange(trx, { kind: "enrollment", key: id, op: "update" });
     });
   }
@@ -146,8 +142,7 @@ export class Enrollments {
    * @throws ApiError 400 `INVALID_ENROLLMENT_TOKEN`, `INVALID_ENROLL_METHOD`, `ENROLLMENT_EXPIRED`
    */
   async find(db: Db, token: string, method: EnrollmentMethod): Promise<EnrollmentRow> {
-    const row = await db.selectFrom("enrollment").selectAll().where("token", "=", token).executeTakeFirst();
-    return this.#usable(row, method);
+    return this.#usable(await byToken(db, token).executeTakeFirst(), method);
   }
 
   /**
@@ -155,13 +150,7 @@ export class Enrollments {
    * @throws ApiError 400 `INVALID_ENROLLMENT_TOKEN`, `INVALID_ENROLL_METHOD`, `ENROLLMENT_EXPIRED`
    */
   async claim(trx: Db, token: string, method: EnrollmentMethod): Promise<EnrollmentRow> {
-    const row = await trx
-      .selectFrom("enrollment")
-      .selectAll()
-      .where("token", "=", token)
-      .forUpdate()
-      .executeTakeFirst();
-    return this.#usable(row, method);
+    return this.#usable(await byToken(trx, token).forUpdate().executeTakeFirst(), method);
   }
 
   #usable(row: EnrollmentRow | undefined, method: EnrollmentMethod): EnrollmentRow {
@@ -253,6 +242,8 @@ export class Enrollments {
     });
   }
 }
+
+const byToken = (db: Db, token: string) => db.selectFrom("enrollment").selectAll().where("token", "=", token);
 
 function unusable(field: string, reason: string, value?: unknown): Error {
   return apiError("REFERENCED_ENTITY_NOT_FOUND", { field, reason, value: String(value ?? "") });

@@ -14,7 +14,7 @@ import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { ExtJwtSignerTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { deleteEntity, getEntity, json, lockEntity, requireName } from "../entity.ts";
+import { deleteEntity, getEntity, json, lockEntity, requireName, updateEntity } from "../entity.ts";
 import { endApiSessions } from "../session/session-removal.ts";
 import { transact } from "../store-errors.ts";
 import { certificatesOf } from "./authenticators.ts";
@@ -76,11 +76,11 @@ export class ExtJwtSigners {
         columns.cert_pem === undefined ? row.cert_pem : columns.cert_pem,
         columns.jwks_endpoint === undefined ? row.jwks_endpoint : columns.jwks_endpoint,
       );
-      await trx
-        .updateTable("ext_jwt_signer")
-        .set({ ...columns, tags: json(change.tags), updated_at: this.#ctx.now() })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "ext_jwt_signer", id, {
+        ...columns,
+        tags: json(change.tags),
+        updated_at: this.#ctx.now(),
+      });
       const isWithdrawn = row.enabled && change.enabled === false;
       // The identities that the old tokens named are not those that the new ones name.
       const isRenamed = NAMING.some((column) => columns[column] !== undefined && columns[column] !== row[column]);

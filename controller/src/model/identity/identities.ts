@@ -15,7 +15,7 @@ import { randomEntityId } from "../../store/ids.ts";
 import { API_SESSION_BEFORE, type IdentityBefore, LoggedStatement, SESSION_BEFORE } from "../../store/logged-write.ts";
 import type { IdentityTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { findByIdOrName, found, json, requireName, updateAttributed } from "../entity.ts";
+import { findByIdOrName, found, json, requireName, updateAttributed, updateEntity } from "../entity.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { endApiSessions } from "../session/session-removal.ts";
 import { translated } from "../store-errors.ts";
@@ -225,11 +225,11 @@ export class Identities {
 
   async #disable(trx: Db, row: IdentityRow, minutes: number): Promise<void> {
     const at = this.#ctx.now();
-    await trx
-      .updateTable("identity")
-      .set({ disabled_at: at, disabled_until: endOf(at, minutes), updated_at: at })
-      .where("id", "=", row.id)
-      .execute();
+    await updateEntity(trx, "identity", row.id, {
+      disabled_at: at,
+      disabled_until: endOf(at, minutes),
+      updated_at: at,
+    });
     await endApiSessions(trx, sql`a.identity_id = ${row.id}`);
     await this.#logUpdate(trx, row);
   }
@@ -237,11 +237,7 @@ export class Identities {
   async enable(id: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
       const row = await this.locked(trx, id);
-      await trx
-        .updateTable("identity")
-        .set({ disabled_at: null, disabled_until: null, updated_at: this.#ctx.now() })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "identity", id, { disabled_at: null, disabled_until: null, updated_at: this.#ctx.now() });
       await this.#logUpdate(trx, row);
     });
   }
@@ -273,11 +269,7 @@ export class Identities {
   /** Lets the identity authenticate by an external id. @throws ApiError 404; what the table refuses */
   async setExternalId(trx: Db, id: string, externalId: string): Promise<void> {
     const before = await this.locked(trx, id);
-    await trx
-      .updateTable("identity")
-      .set({ external_id: externalId, updated_at: this.#ctx.now() })
-      .where("id", "=", id)
-      .execute();
+    await updateEntity(trx, "identity", id, { external_id: externalId, updated_at: this.#ctx.now() });
     await this.#logUpdate(trx, before);
   }
 

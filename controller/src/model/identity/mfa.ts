@@ -6,7 +6,7 @@ import { randomEntityId } from "../../store/ids.ts";
 import type { MfaBefore } from "../../store/logged-write.ts";
 import type { MfaTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found } from "../entity.ts";
+import { found, keepEntity } from "../entity.ts";
 import { transact } from "../store-errors.ts";
 import { CodeAttempts, matchTotp, newTotpSecret, provisioningUrl } from "./one-time-codes.ts";
 
@@ -166,8 +166,7 @@ export class Mfa {
   /** Ends an identity's enrollment without a code; nothing happens when there is none. @throws ApiError 404 for an unknown identity */
   async remove(identityId: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
-      const { rows } = await sql`SELECT 1 FROM identity WHERE id = ${identityId} FOR KEY SHARE`.execute(trx);
-      found(rows[0], "identity", identityId);
+      found(await keepEntity(trx, "identity", identityId), "identity", identityId);
       await removeMfa(trx, identityId);
     });
     this.#attempts.succeeded(identityId);

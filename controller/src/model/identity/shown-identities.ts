@@ -4,14 +4,14 @@ import type { Db } from "../context.ts";
 import { turn } from "../event-loop.ts";
 import type { IdentityRow } from "./identities.ts";
 
-interface ShownAuthenticator {
+interface AuthenticatorSummary {
   readonly id: string;
   readonly method: "cert" | "updb";
   readonly fingerprint: string | null;
   readonly username: string | null;
 }
 
-interface ShownEnrollment {
+interface EnrollmentSummary {
   readonly id: string;
   readonly method: EnrollmentMethod;
   readonly token: string;
@@ -31,8 +31,8 @@ interface ShownRow extends IdentityRow {
 
 /** An identity with what is shown of it from other tables. */
 export interface ShownIdentity extends ShownRow {
-  readonly authenticators: readonly ShownAuthenticator[];
-  readonly enrollments: readonly ShownEnrollment[];
+  readonly authenticators: readonly AuthenticatorSummary[];
+  readonly enrollments: readonly EnrollmentSummary[];
 }
 
 const COLUMNS = `i.*, p.name AS policy_name, EXISTS (SELECT 1 FROM api_session s WHERE s.identity_id = i.id) AS has_session,
@@ -53,9 +53,9 @@ const FEW = new Statement<ShownIdentity>(`${WHOLE} WHERE i.id = ANY ($1::text[])
 
 // For a long page, a look-up of the rows of all its identities costs half of what one for each does; for a short one, three statements cost more than one.
 const PAGE = new Statement<ShownRow>(`SELECT ${COLUMNS} ${TABLES} WHERE i.id = ANY ($1::text[])`);
-const AUTHENTICATORS = new Statement<ShownAuthenticator & { identity_id: string }>(`
+const AUTHENTICATORS = new Statement<AuthenticatorSummary & { identity_id: string }>(`
   SELECT identity_id, id, method, fingerprint, username FROM authenticator WHERE identity_id = ANY ($1::text[]) ORDER BY id`);
-const ENROLLMENTS = new Statement<ShownEnrollment & { identity_id: string }>(`
+const ENROLLMENTS = new Statement<EnrollmentSummary & { identity_id: string }>(`
   SELECT e.identity_id, e.id, e.method, e.token, e.jwt, e.expires_at, e.ca_id, c.name AS ca_name
   FROM enrollment e LEFT JOIN ca c ON c.id = e.ca_id WHERE e.identity_id = ANY ($1::text[]) ORDER BY e.id`);
 

@@ -4,22 +4,12 @@ import { beginLongWork } from "../../store/driver/statement.ts";
 import type { ModelContext } from "../context.ts";
 import type { PolicyMirror } from "../policy/policy-mirror.ts";
 import { derivedChecks } from "./derived.ts";
-import type { Finding, IntegrityCheck } from "./integrity-check.ts";
+import type { IntegrityCheck, Violation } from "./integrity-check.ts";
 import { networkChecks } from "./network-rules.ts";
 import { policyInMemory } from "./policy-in-memory.ts";
 import { referenceChecks } from "./references.ts";
 
-/** What a run found; of a run that is under way: so far. */
-export interface IntegrityReport {
-  readonly inProgress: boolean;
-  readonly fixingErrors: boolean;
-  /** There is more than `results` holds. */
-  readonly tooManyErrors: boolean;
-  readonly startTime: Date | null;
-  readonly endTime: Date | null;
-  readonly error: string | null;
-  readonly results: readonly { readonly description: string; readonly fixed: boolean }[];
-}
+export type IntegrityReport = ReturnType<DataIntegrity["report"]>;
 
 /** Results that are kept; a check ends with the next one, a fix goes on. */
 const MAX_RESULTS = 1_000;
@@ -66,10 +56,12 @@ export class DataIntegrity {
       });
   }
 
-  report(): IntegrityReport {
+  /** What a run found; of a run that is under way: so far. */
+  report() {
     return {
       inProgress: this.#running !== undefined,
       fixingErrors: this.#isFix,
+      /** There is more than `results` holds. */
       tooManyErrors: this.#isMore,
       startTime: this.#start,
       endTime: this.#end,
@@ -119,15 +111,14 @@ export class DataIntegrity {
     for (;;) {
       this.#stopping.signal.throwIfAborted();
       const found = await this.#repaired(check, before);
-      if (found.length === 0) return;
       if (found.every(({ description }) => before.has(description))) return;
       before = new Set(found.map(({ description }) => description));
     }
   }
 
-  async #repaired(check: IntegrityCheck, before: ReadonlySet<string>): Promise<Finding[]> {
+  async #repaired(check: IntegrityCheck, before: ReadonlySet<string>): Promise<Violation[]> {
     const { fix } = check;
-    let found: Finding[] = [];
+    let found: Violation[] = [];
     try {
       await this.#ctx.store.transaction(async (trx) => {
         await beginLongWork(trx);
@@ -149,7 +140,7 @@ export class DataIntegrity {
     return fix === undefined ? [] : found;
   }
 
-  #note(found: readonly Finding[], fixed: boolean): void {
+  #note(found: readonly Violation[], fixed: boolean): void {
     const room = MAX_RESULTS - this.#results.length;
     this.#results.push(...found.slice(0, room).map(({ description }) => ({ description, fixed })));
     if (found.length > room) this.#isMore = true;
@@ -157,6 +148,6 @@ export class DataIntegrity {
 }
 
 /** The same came again: the fix does not help. */
-function isStuck(found: readonly Finding[], before: ReadonlySet<string>): boolean {
+function isStuck(found: readonly Violation[], before: ReadonlySet<string>): boolean {
   return found.length > 0 && found.every(({ description }) => before.has(description));
 }

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { type ChangeKind, loggedWrite } from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
-import { byQuery, type Finding, type IntegrityCheck, keysOf } from "./integrity-check.ts";
+import { byQuery, type IntegrityCheck, keysOf, type Violation } from "./integrity-check.ts";
 
 /** What the database computes or guarantees by itself, unless an administrator has switched it off or written around it. */
 export async function derivedChecks(db: Db): Promise<IntegrityCheck[]> {
@@ -88,12 +88,12 @@ async function sortedLists(db: Db): Promise<IntegrityCheck[]> {
     return {
       name: `${table}.${column}`,
       async find(in_: Db, limit: number) {
-        const { rows: found } = await sql<Finding>`
+        const { rows: found } = await sql<Violation>`
           SELECT id AS key, ${`${table} `} || id || ${`: its ${column} are not sorted, or some are there twice`} AS description
           FROM ${sql.table(table)} WHERE ${list} <> ${sorted} LIMIT ${limit}`.execute(in_);
         return found;
       },
-      async fix(in_: Db, findings: readonly Finding[]) {
+      async fix(in_: Db, findings: readonly Violation[]) {
         await loggedWrite(
           in_,
           sql`WITH changed AS (
@@ -121,7 +121,7 @@ const surplus = byQuery(
 );
 
 /** The rows of `identity_attr` are exactly the attributes of identities. */
-async function deriveAttributes(db: Db, findings: readonly Finding[]): Promise<void> {
+async function deriveAttributes(db: Db, findings: readonly Violation[]): Promise<void> {
   const ids = keysOf(findings).map((key) => key.slice(0, key.indexOf("/")));
   await sql`DELETE FROM identity_attr x USING identity i
     WHERE i.id = x.identity_id AND i.id = ANY (${ids}::text[]) AND NOT x.attr = ANY (i.attrs)`.execute(db);

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../context.ts";
 
 /** One violation of a rule. */
-export interface Finding {
+export interface Violation {
   /** For administrators: what is wrong, with names and ids. */
   readonly description: string;
   /** What the fix needs to find it again. */
@@ -13,9 +13,9 @@ export interface Finding {
 export interface IntegrityCheck {
   readonly name: string;
   /** Violations, at most `limit`, in one statement or few. */
-  find(db: Db, limit: number): Promise<Finding[]>;
+  find(db: Db, limit: number): Promise<Violation[]>;
   /** Repairs what was found just before in the same transaction. Without it, an administrator has to decide. */
-  readonly fix?: (db: Db, findings: readonly Finding[]) => Promise<void>;
+  readonly fix?: (db: Db, findings: readonly Violation[]) => Promise<void>;
 }
 
 /** A check by one query with the columns `key` and `description`. */
@@ -23,13 +23,13 @@ export function byQuery(name: string, query: RawBuilder<unknown>, fix?: Integrit
   return {
     name,
     async find(db, limit) {
-      const { rows } = await sql<Finding>`${query} LIMIT ${limit}`.execute(db);
+      const { rows } = await sql<Violation>`${query} LIMIT ${limit}`.execute(db);
       return rows;
     },
     ...(fix && { fix }),
   };
 }
 
-export function keysOf(findings: readonly Finding[]): string[] {
+export function keysOf(findings: readonly Violation[]): string[] {
   return findings.map(({ key }) => key);
 }

@@ -5,7 +5,7 @@ import type { Db } from "../context.ts";
 import { DEFAULT_AUTH_POLICY, FIXED_CONFIG_TYPES, seedIn } from "../seeds.ts";
 import { endSessions } from "../session/session-removal.ts";
 import { IS_UNAUTHORIZED, UNAUTHORIZED } from "../session/sessions.ts";
-import { byQuery, type Finding, type IntegrityCheck, keysOf } from "./integrity-check.ts";
+import { byQuery, type IntegrityCheck, keysOf, type Violation } from "./integrity-check.ts";
 
 /** Rules of the network that no constraint of the database can hold. */
 export function networkChecks(): IntegrityCheck[] {
@@ -70,7 +70,7 @@ const tunnelerPolicies = byQuery(
 );
 
 /** Those that still fulfil the condition. */
-const endThem = (condition: RawBuilder<SqlBool>) => async (db: Db, findings: readonly Finding[]) => {
+const endThem = (condition: RawBuilder<SqlBool>) => async (db: Db, findings: readonly Violation[]) => {
   await endSessions(db, sql`s.id = ANY (${keysOf(findings)}::text[]) AND ${condition}`);
 };
 

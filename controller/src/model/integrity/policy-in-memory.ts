@@ -3,7 +3,7 @@ import type { PolicyIndex } from "../../policy/policy-index.ts";
 import type { Attributed } from "../../policy/selector.ts";
 import type { Db } from "../context.ts";
 import type { PolicyMirror } from "../policy/policy-mirror.ts";
-import type { Finding, IntegrityCheck } from "./integrity-check.ts";
+import type { IntegrityCheck, Violation } from "./integrity-check.ts";
 
 const BATCH = 500;
 /** Identities are compared up to this number, spread over all of them: each costs an evaluation of every policy. */
@@ -19,7 +19,7 @@ export function policyInMemory(mirror: PolicyMirror): IntegrityCheck {
   return {
     name: "policy in memory",
     async find(db, limit) {
-      const findings: Finding[] = [];
+      const findings: Violation[] = [];
       for (const side of [services(), identities()]) {
         for await (const keys of side.batches(db)) {
           findings.push(...(await differences(db, mirror, side, keys)));
@@ -33,14 +33,19 @@ export function policyInMemory(mirror: PolicyMirror): IntegrityCheck {
 }
 
 /** One kind of entity, by SQL and by the index. */
-interface Side {
+interface ComparedSide {
   readonly what: string;
   batches(db: Db): AsyncGenerator<string[]>;
   bySql(db: Db, keys: readonly string[]): Promise<{ entity: Attributed; found: string }[]>;
   byIndex(index: PolicyIndex, entity: Attributed): string;
 }
 
-async function differences(db: Db, mirror: PolicyMirror, side: Side, keys: readonly string[]): Promise<Finding[]> {
+async function differences(
+  db: Db,
+  mirror: PolicyMirror,
+  side: ComparedSide,
+  keys: readonly string[],
+): Promise<Violation[]> {
   let suspects: readonly string[] = keys;
   for (let look = 1; suspects.length > 0 && look <= LOOKS; look++) {
     const expected = await side.bySql(db, suspects);
@@ -56,7 +61,7 @@ async function differences(db: Db, mirror: PolicyMirror, side: Side, keys: reado
   }));
 }
 
-function services(): Side {
+function services(): ComparedSide {
   return {
     what: "service",
     async *batches(db) {
@@ -80,7 +85,7 @@ function services(): Side {
   };
 }
 
-function identities(): Side {
+function identities(): ComparedSide {
   return {
     what: "identity",
     async *batches(db) {

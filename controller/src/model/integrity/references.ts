@@ -3,10 +3,10 @@ import { type ChangeKind, loggedWrite } from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
 import { DEFAULT_AUTH_POLICY } from "../seeds.ts";
 import { endApiSessions, endSessions, removeTerminators } from "../session/session-removal.ts";
-import type { Finding, IntegrityCheck } from "./integrity-check.ts";
+import type { IntegrityCheck, Violation } from "./integrity-check.ts";
 
 /** A foreign key as the database describes it. */
-interface Reference {
+interface ForeignKey {
   readonly child: string;
   readonly columns: readonly string[];
   readonly parent: string;
@@ -24,7 +24,7 @@ interface Reference {
  * database, so a table that is added later is covered.
  */
 export async function referenceChecks(db: Db): Promise<IntegrityCheck[]> {
-  const { rows } = await sql<Reference>`
+  const { rows } = await sql<ForeignKey>`
     SELECT c.relname AS child, p.relname AS parent, k.confdeltype AS on_delete,
       (SELECT array_agg(a.attname::text ORDER BY n) FROM unnest(k.conkey) WITH ORDINALITY u (num, n)
         JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.num) AS columns,
@@ -41,7 +41,7 @@ export async function referenceChecks(db: Db): Promise<IntegrityCheck[]> {
   return rows.map(check);
 }
 
-function check(reference: Reference): IntegrityCheck {
+function check(reference: ForeignKey): IntegrityCheck {
   const { child, columns, parent } = reference;
   const dangling = condition(reference);
   const fix = repair(reference, dangling);
@@ -60,7 +60,7 @@ function check(reference: Reference): IntegrityCheck {
   };
 }
 
-function condition({ columns, parent, parent_columns }: Reference): RawBuilder<boolean> {
+function condition({ columns, parent, parent_columns }: ForeignKey): RawBuilder<boolean> {
   const present = columns.map((column) => sql`c.${sql.ref(column)} IS NOT NULL`);
   const equal = columns.map((column, i) => sql`p.${sql.ref(parent_columns[i] ?? "id")} = c.${sql.ref(column)}`);
   return sql`${sql.join(present, sql` AND `)} AND NOT EXISTS (
@@ -73,9 +73,9 @@ function joined(columns: readonly string[]): RawBuilder<string> {
 
 type Fix = NonNullable<IntegrityCheck["fix"]>;
 
-function repair(reference: Reference, dangling: RawBuilder<boolean>): Fix | undefined {
+function repair(reference: ForeignKey, dangling: RawBuilder<boolean>): Fix | undefined {
   const { child, columns } = reference;
-  const among = (findings: readonly Finding[]) =>
+  const among = (findings: readonly Violation[]) =>
     sql<boolean>`c.ctid = ANY (${findings.map(({ key }) => key)}::tid[]) AND ${dangling}`;
   if (reference.on_delete === "c" || (!reference.has_id && !reference.nullable)) {
     return async (db, findings) => remove(db, reference, among(findings));
@@ -94,7 +94,7 @@ function repair(reference: Reference, dangling: RawBuilder<boolean>): Fix | unde
 }
 
 /** Removes rows and records it in the change log. */
-async function remove(db: Db, { child, has_id }: Reference, among: RawBuilder<boolean>): Promise<void> {
+async function remove(db: Db, { child, has_id }: ForeignKey, among: RawBuilder<boolean>): Promise<void> {
   const ids = sql`(SELECT c.id FROM ${sql.table(child)} c WHERE ${among})`;
   if (child === "api_session") return void (await endApiSessions(db, sql`a.id IN ${ids}`));
   if (child === "session") return void (await endSessions(db, sql`s.id IN ${ids}`));

@@ -14,7 +14,7 @@ import { randomEntityId } from "../../store/ids.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
 import type { ConfigTable, ConfigTypeTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { deleteEntity, found, getEntity, json, lockEntity, requireName } from "../entity.ts";
+import { deleteEntity, found, getEntity, json, lockEntity, requireName, updateEntity } from "../entity.ts";
 import { transact } from "../store-errors.ts";
 import { SchemaCache } from "./json-schema.ts";
 
@@ -52,17 +52,13 @@ export class Configs {
     if (change.name !== undefined) this.#requireTypeName(change.name);
     const schema = this.#checkedSchema(change.schema);
     await transact(this.#ctx.store, async (trx) => {
-      const { numUpdatedRows } = await trx
-        .updateTable("config_type")
-        .set({
-          name: change.name,
-          schema: schema === null ? null : json(schema),
-          tags: json(change.tags),
-          updated_at: this.#ctx.now(),
-        })
-        .where("id", "=", id)
-        .executeTakeFirst();
-      found(numUpdatedRows || undefined, "config_type", id);
+      const isThere = await updateEntity(trx, "config_type", id, {
+        name: change.name,
+        schema: schema === null ? null : json(schema),
+        tags: json(change.tags),
+        updated_at: this.#ctx.now(),
+      });
+      found(isThere || undefined, "config_type", id);
       await appendChange(trx, { kind: "config_type", key: id, op: "update" });
       if (change.name !== undefined) await this.#touchServices(trx, sql`c.config_type_id = ${id}`);
     });
@@ -111,11 +107,12 @@ export class Configs {
     await transact(this.#ctx.store, async (trx) => {
       const row = await lockEntity(trx, "config", id);
       if (change.data !== undefined) await this.#check(trx, row.config_type_id, change.data);
-      await trx
-        .updateTable("config")
-        .set({ name: change.name, data: json(change.data), tags: json(change.tags), updated_at: this.#ctx.now() })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "config", id, {
+        name: change.name,
+        data: json(change.data),
+        tags: json(change.tags),
+        updated_at: this.#ctx.now(),
+      });
       await appendChange(trx, { kind: "config", key: id, op: "update" });
       await this.#touchServices(trx, sql`c.id = ${id}`);
     });

@@ -12,7 +12,7 @@ import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { RouterTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { findEntity, found, json, lockEntity, requireName } from "../entity.ts";
+import { findEntity, found, json, lockEntity, requireName, updateEntity } from "../entity.ts";
 import type { Enrollments } from "../identity/enrollments.ts";
 import type { Identities } from "../identity/identities.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
@@ -117,33 +117,25 @@ export class Routers {
     if (change.name !== undefined) requireName(change.name);
     await transact(this.#ctx.store, async (trx) => {
       const before = await this.#locked(trx, id, kind);
-      await trx
-        .updateTable("router")
-        .set({
-          name: change.name,
-          attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
-          cost: change.cost,
-          no_traversal: change.noTraversal,
-          disabled: change.disabled,
-          is_tunneler_enabled: change.isTunnelerEnabled,
-          app_data: json(change.appData),
-          ctrl_chan_listeners: json(change.ctrlChanListeners),
-          tags: json(change.tags),
-          updated_at: this.#ctx.now(),
-        })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "router", id, {
+        name: change.name,
+        attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
+        cost: change.cost,
+        no_traversal: change.noTraversal,
+        disabled: change.disabled,
+        is_tunneler_enabled: change.isTunnelerEnabled,
+        app_data: json(change.appData),
+        ctrl_chan_listeners: json(change.ctrlChanListeners),
+        tags: json(change.tags),
+        updated_at: this.#ctx.now(),
+      });
       const print = change.fingerprint?.toLowerCase();
       if (print !== undefined && print !== before.fingerprint) await this.#setFingerprint(trx, id, print);
       const tunneler = change.isTunnelerEnabled ?? before.is_tunneler_enabled;
       if (tunneler && !before.is_tunneler_enabled) await this.#addTunneler(trx, id, change.name ?? before.name);
       if (!tunneler && before.is_tunneler_enabled) await this.#removeTunneler(trx, id);
       if (tunneler && before.is_tunneler_enabled && change.name !== undefined && change.name !== before.name) {
-        await trx
-          .updateTable("identity")
-          .set({ name: change.name, updated_at: this.#ctx.now() })
-          .where("id", "=", id)
-          .execute();
+        await updateEntity(trx, "identity", id, { name: change.name, updated_at: this.#ctx.now() });
         await appendChange(trx, { kind: "identity", key: id, op: "update" });
       }
       await this.#logUpdate(trx, before);
@@ -168,11 +160,7 @@ export class Routers {
     await this.#ctx.store.transaction(async (trx) => {
       const before = await this.#locked(trx, id);
       await this.#enrollments.withdraw(trx, id);
-      await trx
-        .updateTable("router")
-        .set({ ...NO_CERTIFICATE, is_verified: false, updated_at: this.#ctx.now() })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "router", id, { ...NO_CERTIFICATE, is_verified: false, updated_at: this.#ctx.now() });
       await this.#enrollments.insert(trx, { method: before.kind === "edge" ? "erott" : "trott", routerId: id });
       await this.#logUpdate(trx, before);
     });
@@ -191,17 +179,13 @@ export class Routers {
   ): Promise<void> {
     const before = await this.#locked(trx, id);
     requireHeld(before, held);
-    await trx
-      .updateTable("router")
-      .set({
-        ...NO_CERTIFICATE,
-        is_verified: true,
-        cert_pem: certificate.pem,
-        fingerprint: certificate.fingerprint,
-        updated_at: this.#ctx.now(),
-      })
-      .where("id", "=", id)
-      .execute();
+    await updateEntity(trx, "router", id, {
+      ...NO_CERTIFICATE,
+      is_verified: true,
+      cert_pem: certificate.pem,
+      fingerprint: certificate.fingerprint,
+      updated_at: this.#ctx.now(),
+    });
     await this.#logUpdate(trx, before);
   }
 
@@ -213,11 +197,10 @@ export class Routers {
     held: string,
   ): Promise<void> {
     requireHeld(await this.#locked(trx, id), held);
-    await trx
-      .updateTable("router")
-      .set({ unverified_cert_pem: certificate.pem, unverified_fingerprint: certificate.fingerprint })
-      .where("id", "=", id)
-      .execute();
+    await updateEntity(trx, "router", id, {
+      unverified_cert_pem: certificate.pem,
+      unverified_fingerprint: certificate.fingerprint,
+    });
     await appendChange(trx, { kind: "router", key: id, op: "update" });
   }
 
@@ -243,11 +226,7 @@ export class Routers {
 
   async #setFingerprint(trx: Db, id: string, fingerprint: string): Promise<void> {
     await this.#enrollments.withdraw(trx, id);
-    await trx
-      .updateTable("router")
-      .set({ ...NO_CERTIFICATE, is_verified: true, fingerprint })
-      .where("id", "=", id)
-      .execute();
+    await updateEntity(trx, "router", id, { ...NO_CERTIFICATE, is_verified: true, fingerprint });
   }
 
   async #addTunneler(trx: Db, id: string, name: string): Promise<void> {

@@ -39,7 +39,7 @@ export function configData(configs: readonly ServiceConfig[]): Record<string, Re
 }
 
 /** An override of a service's config for one identity. */
-export interface ServiceConfigPair {
+export interface ConfigOverride {
   readonly serviceId: string;
   readonly configId: string;
 }
@@ -53,7 +53,7 @@ export class ServiceConfigOverrides {
   }
 
   /** Those of an identity. @throws ApiError 404 */
-  async of(identityId: string): Promise<ServiceConfigPair[]> {
+  async of(identityId: string): Promise<ConfigOverride[]> {
     await requireEntity(this.#ctx.store.db, "identity", identityId);
     return this.#ctx.store.db
       .selectFrom("identity_service_config")
@@ -65,7 +65,7 @@ export class ServiceConfigOverrides {
   }
 
   /** Sets overrides; one of the same service and config type is replaced. */
-  async assign(identityId: string, pairs: readonly ServiceConfigPair[]): Promise<void> {
+  async assign(identityId: string, pairs: readonly ConfigOverride[]): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
       await lockEntity(trx, "identity", identityId);
       for (const pair of pairs) {
@@ -88,7 +88,7 @@ export class ServiceConfigOverrides {
     });
   }
 
-  async remove(identityId: string, pairs: readonly ServiceConfigPair[]): Promise<void> {
+  async remove(identityId: string, pairs: readonly ConfigOverride[]): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
       await lockEntity(trx, "identity", identityId);
       for (const pair of pairs) {

@@ -6,7 +6,7 @@ import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { TerminatorTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { findEntity, found, getEntity, json, lockEntity, requireEntity } from "../entity.ts";
+import { findEntity, found, getEntity, json, lockEntity, requireEntity, updateEntity } from "../entity.ts";
 import { removeTerminators } from "../session/session-removal.ts";
 import { transact } from "../store-errors.ts";
 
@@ -73,20 +73,16 @@ export class Terminators {
         throw fieldError("service", reason, change.service);
       }
       if (change.router !== undefined) await requireEnds(trx, before.service_id, change.router);
-      await trx
-        .updateTable("terminator")
-        .set({
-          router_id: change.router,
-          binding: change.binding,
-          address: change.address,
-          host_id: change.hostId,
-          cost: change.cost,
-          precedence: change.precedence,
-          tags: json(change.tags),
-          updated_at: this.#ctx.now(),
-        })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "terminator", id, {
+        router_id: change.router,
+        binding: change.binding,
+        address: change.address,
+        host_id: change.hostId,
+        cost: change.cost,
+        precedence: change.precedence,
+        tags: json(change.tags),
+        updated_at: this.#ctx.now(),
+      });
       const ends = { routerId: change.router ?? before.router_id, serviceId: before.service_id };
       await appendChange(trx, { kind: "terminator", key: id, op: "update", before: ends });
     });

@@ -10,7 +10,14 @@ import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
 import { transact } from "../store-errors.ts";
 import { type NamedEntity, NOTHING, parseRoles, resolveSelector } from "./role-selector.ts";
-import { type PolicySide, type PolicyTable, refIds, type Selection, selectedByAny, selects } from "./selection-sql.ts";
+import {
+  type PolicySide,
+  type PolicyTable,
+  type RoleSelection,
+  refIds,
+  selectedByAny,
+  selects,
+} from "./selection-sql.ts";
 
 /** One of the three kinds of policy: its table, and the API's field for each side. */
 export interface PolicyKind {
@@ -204,7 +211,7 @@ export function selectedByPolicies(policies: readonly PolicyRecord[], side: Poli
 }
 
 /** A policy's selector on one side, as SQL takes it. */
-export function selectionOf(policy: PolicyRecord, side: PolicySide): Selection {
+export function selectionOf(policy: PolicyRecord, side: PolicySide): RoleSelection {
   return { selector: selectorOf(policy, side), semantic: policy.semantic };
 }
 

@@ -3,7 +3,7 @@ import { type RawBuilder, type SqlBool, sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Attributed, matches } from "../../policy/selector.ts";
 import { type TestStore, testStore } from "../../store/testing/test-store.ts";
-import { type Selection, selectedBy, selectedByAny, selects, selectsRow } from "./selection-sql.ts";
+import { type RoleSelection, selectedBy, selectedByAny, selects, selectsRow } from "./selection-sql.ts";
 
 let test: TestStore;
 beforeAll(async () => {
@@ -24,7 +24,7 @@ const selection = fc.record({
     ids: fc.uniqueArray(fc.constantFrom("1", "2")),
   }),
 });
-const isMeant = ({ selector, semantic }: Selection, e: Attributed) => matches(selector, semantic, e);
+const isMeant = ({ selector, semantic }: RoleSelection, e: Attributed) => matches(selector, semantic, e);
 
 async function ask(condition: RawBuilder<SqlBool>, from: RawBuilder<unknown>): Promise<unknown> {
   const { rows } = await sql<{ answer: boolean }>`SELECT ${condition} AS answer FROM ${from}`.execute(test.store.db);

@@ -13,13 +13,13 @@ export type PolicyTable = "service_policy" | "edge_router_policy" | "service_edg
 export type PolicySide = "identity" | "service" | "router" | "posture_check";
 
 /** A policy's selector on one side. */
-export interface Selection {
+export interface RoleSelection {
   readonly selector: RoleSelector;
   readonly semantic: Semantic;
 }
 
 /** The condition "the selector means this row", for a table with the columns `id` and `attrs`. */
-export function selectedBy({ selector, semantic }: Selection, alias: string): RawBuilder<SqlBool> {
+export function selectedBy({ selector, semantic }: RoleSelection, alias: string): RawBuilder<SqlBool> {
   if (selector.all) return sql<SqlBool>`true`;
   const parts: RawBuilder<SqlBool>[] = [];
   if (selector.ids.length > 0) parts.push(sql<SqlBool>`${sql.ref(`${alias}.id`)} = ANY (${selector.ids}::text[])`);
@@ -31,10 +31,10 @@ export function selectedBy({ selector, semantic }: Selection, alias: string): Ra
 }
 
 /** The condition "one of these selectors means this row", with as few array operators as possible. */
-export function selectedByAny(selections: readonly Selection[], alias: string): RawBuilder<SqlBool> {
+export function selectedByAny(selections: readonly RoleSelection[], alias: string): RawBuilder<SqlBool> {
   if (selections.some(({ selector }) => selector.all)) return sql<SqlBool>`true`;
-  const isSingle = (s: Selection) => s.semantic === "AnyOf" || s.selector.attrs.length <= 1;
-  const anyOf: Selection = {
+  const isSingle = (s: RoleSelection) => s.semantic === "AnyOf" || s.selector.attrs.length <= 1;
+  const anyOf: RoleSelection = {
     semantic: "AnyOf",
     selector: {
       all: false,

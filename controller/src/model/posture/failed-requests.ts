@@ -18,7 +18,7 @@ export function describeFailure(check: PostureCheck, known: PostureState, now: n
 const MAX_EACH = 100;
 const MAX_CHARACTERS = 16 * 1024 * 1024;
 
-interface Entry {
+interface KeptRequest {
   readonly request: FailedRequest;
   readonly characters: number;
 }
@@ -26,7 +26,7 @@ interface Entry {
 /** The newest hundred failed requests of each identity, in memory; of all together only so much text as is bounded here. */
 export class FailedRequests {
   readonly #maxCharacters: number;
-  readonly #byIdentity = new Map<string, Entry[]>();
+  readonly #byIdentity = new Map<string, KeptRequest[]>();
   #characters = 0;
 
   constructor(maxCharacters = MAX_CHARACTERS) {

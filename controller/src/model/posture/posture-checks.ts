@@ -17,14 +17,14 @@ import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { PostureCheckTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { getEntity, json, lockEntity, requireName } from "../entity.ts";
+import { getEntity, json, lockEntity, requireName, updateEntity } from "../entity.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { dropFromPolicies } from "../session/session-removal.ts";
 import { transact } from "../store-errors.ts";
 
 type NewCheck = z.output<typeof postureCheckCreate>;
 type Replacement = z.output<typeof postureCheckUpdate>;
-type Change = z.output<typeof postureCheckPatch>;
+type CheckChange = z.output<typeof postureCheckPatch>;
 
 /** What service policies ask of devices. */
 export class PostureChecks {
@@ -69,7 +69,7 @@ export class PostureChecks {
   }
 
   /** PATCH: what is not given stays. @throws ApiError 404, 400 for another type */
-  async patch(id: string, change: Change): Promise<void> {
+  async patch(id: string, change: CheckChange): Promise<void> {
     await this.#update(id, change, (row) => ({ ...row.data, ...dataOf(typeOf(row.type_id), change) }));
   }
 
@@ -90,7 +90,7 @@ export class PostureChecks {
 
   async #update(
     id: string,
-    change: Replacement | Change,
+    change: Replacement | CheckChange,
     dataFor: (row: PostureCheckRow) => Record<string, unknown>,
   ): Promise<void> {
     if (change.name !== undefined) requireName(change.name);
@@ -100,18 +100,14 @@ export class PostureChecks {
       if (given !== undefined && given !== row.type_id) {
         throw fieldError("typeId", `the type of a posture check cannot change, it is ${row.type_id}`, change.typeId);
       }
-      await trx
-        .updateTable("posture_check")
-        .set({
-          name: change.name,
-          attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
-          data: json(dataFor(row)),
-          tags: json(change.tags),
-          version: row.version + 1,
-          updated_at: this.#ctx.now(),
-        })
-        .where("id", "=", id)
-        .execute();
+      await updateEntity(trx, "posture_check", id, {
+        name: change.name,
+        attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
+        data: json(dataFor(row)),
+        tags: json(change.tags),
+        version: row.version + 1,
+        updated_at: this.#ctx.now(),
+      });
       await appendChange(trx, { kind: "posture_check", key: id, op: "update", before: { attrs: row.attrs } });
     });
   }

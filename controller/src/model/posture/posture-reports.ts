@@ -4,19 +4,11 @@ import type { SessionPosture } from "../../policy/posture/posture-type.ts";
 import { type DevicePosture, NOTHING_REPORTED, type PostureState, takeReport } from "../../policy/posture/types.ts";
 
 /** Limits of what is kept; the device that was silent longest is forgotten first. */
-export interface ReportLimits {
-  readonly maxIdentities: number;
-  readonly maxSessions: number;
-  readonly maxProcesses: number;
-  /** Characters of the reports of one identity, and of all together. */
-  readonly maxCharactersEach: number;
-  readonly maxCharacters: number;
-}
-
-export const REPORT_LIMITS: ReportLimits = {
+export const REPORT_LIMITS = {
   maxIdentities: 200_000,
   maxSessions: 400_000,
   maxProcesses: 64,
+  /** Characters of the reports of one identity, and of all together. */
   maxCharactersEach: 16 * 1024,
   maxCharacters: 64 * 1024 * 1024,
 };
@@ -26,7 +18,7 @@ interface Device {
   characters: number;
 }
 
-interface Session extends SessionPosture {
+interface SessionReport extends SessionPosture {
   readonly identityId: string;
 }
 
@@ -42,17 +34,17 @@ export interface Unwritten {
  * what is stored and was not read yet counts, too.
  */
 export class PostureReports {
-  readonly #limits: ReportLimits;
+  readonly #limits: typeof REPORT_LIMITS;
   /** In the order of their last report. */
   readonly #devices = new Map<string, Device>();
-  readonly #sessions: BoundedMap<string, Session>;
+  readonly #sessions: BoundedMap<string, SessionReport>;
   /** Identities whose reports are in the store only, with the length of these; the one that was silent longest first. */
   readonly #unread = new Map<string, number>();
   /** Identities of which the store does not hold what is here. */
   readonly #unwritten = new Set<string>();
   #characters = 0;
 
-  constructor(limits: ReportLimits = REPORT_LIMITS) {
+  constructor(limits = REPORT_LIMITS) {
     this.#limits = limits;
     this.#sessions = new BoundedMap(limits.maxSessions);
   }
@@ -92,8 +84,8 @@ export class PostureReports {
   }
 
   /** Up to so many identities of which the store is to hold something else. They are taken for written from now on. */
-  takeUnwritten(most: number): Unwritten[] {
-    return [...this.#unwritten.keys().take(most)].map((identityId) => {
+  takeUnwritten(limit: number): Unwritten[] {
+    return [...this.#unwritten.keys().take(limit)].map((identityId) => {
       this.#unwritten.delete(identityId);
       const device = this.#devices.get(identityId)?.posture;
       return device === undefined ? { identityId } : { identityId, device };

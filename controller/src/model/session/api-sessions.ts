@@ -90,9 +90,9 @@ export class ApiSessions {
   }
 
   /** Ends the sessions of an identity that are too many beside the new one: those that are idle for longest. */
-  async keepNewest(trx: Db, made: NewApiSession, most: number): Promise<void> {
+  async keepNewest(trx: Db, made: NewApiSession, max: number): Promise<void> {
     const identityId = made.identity_id;
-    const surplus = made.others + 1 - most;
+    const surplus = made.others + 1 - max;
     if (surplus <= 0) return;
     const rows = await trx
       .selectFrom("api_session")

@@ -15,15 +15,15 @@ interface Count {
 
 /** How many sessions identities have, as far as it matters whether one more may be made: counted, and counted again when that many were made. */
 export class SessionCount {
-  readonly #most: number;
+  readonly #max: number;
   readonly #now: () => number;
   /** The one that was asked for longest ago is forgotten. */
   readonly #counts = new BoundedMap<string, Count>(MAX_IDENTITIES);
   /** Grows with every end, which a count that is under way may have missed. */
   #ends = 0;
 
-  constructor(most = MAX_SESSIONS, now: () => number = () => performance.now()) {
-    this.#most = most;
+  constructor(max = MAX_SESSIONS, now: () => number = () => performance.now()) {
+    this.#max = max;
     this.#now = now;
   }
 
@@ -31,7 +31,7 @@ export class SessionCount {
   take(identityId: string): boolean {
     const known = this.#counts.touch(identityId);
     if (known === undefined) return false;
-    if (known.atMost >= this.#most) return false;
+    if (known.atMost >= this.#max) return false;
     known.atMost++;
     return true;
   }
@@ -43,7 +43,7 @@ export class SessionCount {
   async takeCounted(db: Db, identityId: string, trustMs: number): Promise<boolean> {
     const known = this.#counts.get(identityId);
     const isTrusted = known !== undefined && this.#now() - known.countedAt < trustMs;
-    if (!isTrusted && (known === undefined || known.atMost >= this.#most)) {
+    if (!isTrusted && (known === undefined || known.atMost >= this.#max)) {
       const ends = this.#ends;
       const atMost = await this.#count(db, identityId);
       this.#counts.set(identityId, { atMost, countedAt: ends === this.#ends ? this.#now() : Number.NEGATIVE_INFINITY });
@@ -60,7 +60,7 @@ export class SessionCount {
 
   async #count(db: Db, identityId: string): Promise<number> {
     const { rows } = await sql<{ count: number }>`SELECT count(*)::int AS count FROM
-      (SELECT 1 FROM session WHERE identity_id = ${identityId} LIMIT ${this.#most}) s`.execute(db);
+      (SELECT 1 FROM session WHERE identity_id = ${identityId} LIMIT ${this.#max}) s`.execute(db);
     return rows[0]?.count ?? 0;
   }
 }

@@ -7,7 +7,7 @@ import { appendChange, type ChangeRow } from "../../store/change-log.ts";
 import { timeOrderedId } from "../../store/ids.ts";
 import type { SessionTable, Tags } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { json } from "../entity.ts";
+import { found, json, keepEntity } from "../entity.ts";
 import type { IdentityRow } from "../identity/identities.ts";
 import { grantsOf, hasGrant, permissionsOn, routersOfIdentity, routersOfService } from "../policy/access.ts";
 import { selectsRow } from "../policy/selection-sql.ts";
@@ -58,20 +58,8 @@ export class Sessions {
     if (existing !== undefined) return existing;
     const failures = await this.#posture.failures(identity, apiSession.id, request.serviceId, request.type);
     return transact(store, async (trx) => {
-      const caller = await trx
-        .selectFrom("identity")
-        .selectAll()
-        .where("id", "=", identity.id)
-        .forKeyShare()
-        .executeTakeFirst();
-      if (caller === undefined) throw notFound("identity", identity.id);
-      const service = await trx
-        .selectFrom("service")
-        .selectAll()
-        .where("id", "=", request.serviceId)
-        .forKeyShare()
-        .executeTakeFirst();
-      if (service === undefined) throw notFound("service", request.serviceId);
+      const caller = found(await keepEntity(trx, "identity", identity.id), "identity", identity.id);
+      const service = found(await keepEntity(trx, "service", request.serviceId), "service", request.serviceId);
       if (!(await hasGrant(trx, caller, service, request.type))) {
         const visible = caller.is_admin || permissionsOn(await grantsOf(trx, caller), service).length > 0;
         if (!visible) throw notFound("service", request.serviceId);
@@ -100,8 +88,7 @@ export class Sessions {
         .executeTakeFirst();
       if (row === undefined) {
         const made = await this.#existing(trx, apiSession.id, request);
-        if (made === undefined) throw notFound("service", request.serviceId);
-        return made;
+        return found(made, "service", request.serviceId);
       }
       await appendChange(trx, { kind: "session", key: row.id, op: "create" });
       return row;

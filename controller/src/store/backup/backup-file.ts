@@ -42,20 +42,12 @@ export type BackupPart =
 export class BackupEncoder {
   readonly #hash: Hash = createHash("sha256");
 
-  manifest(manifest: Manifest): Buffer {
-    return this.#noted(line(manifest));
-  }
-
-  table(name: string): Buffer {
-    return this.#noted(line({ table: name }));
+  record(record: Manifest | { readonly table: string } | { readonly end: string; readonly rows: number }): Buffer {
+    return this.#noted(line(record));
   }
 
   bytes(bytes: Buffer): Buffer {
     return this.#noted(Buffer.concat([line({ bytes: bytes.byteLength }), bytes]));
-  }
-
-  end(name: string, rows: number): Buffer {
-    return this.#noted(line({ end: name, rows }));
   }
 
   /** The last record. */

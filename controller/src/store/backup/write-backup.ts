@@ -60,7 +60,8 @@ export async function writeBackup({ connection, file, signal, answerMs, log }: B
     await client.connect();
     const disk = { isAwaited: false };
     await watchLongWork(client, connection, { answerMs, isWaitingForServer: () => !disk.isAwaited, log });
-    const stopWatching = onAbort(signal, () => void client.end());
+    const stop = () => void client.end();
+    signal?.addEventListener("abort", stop, { once: true });
     try {
       const { rows, tables } = await dump(client, partial, disk);
       signal?.throwIfAborted();
@@ -72,7 +73,7 @@ export async function writeBackup({ connection, file, signal, answerMs, log }: B
       });
       return { tables, rows, bytes: (await stat(file)).size };
     } finally {
-      stopWatching();
+      signal?.removeEventListener("abort", stop);
     }
   } catch (error) {
     signal?.throwIfAborted();
@@ -116,7 +117,7 @@ async function dump(
   let total = 0;
   try {
     await put(
-      encoder.manifest({
+      encoder.record({
         format: FORMAT,
         version: FORMAT_VERSION,
         at: fact.at.toISOString(),
@@ -126,12 +127,12 @@ async function dump(
       }),
     );
     for (const table of tables) {
-      await put(encoder.table(table.name));
+      await put(encoder.record({ table: table.name }));
       const copy = client.query(copyTo(`COPY (${selectOf(table)}) TO STDOUT`));
       for await (const chunk of copy) await put(encoder.bytes(chunk as Buffer));
       // The number of rows comes behind the last of them, perhaps in another packet.
       await client.query("SELECT 1");
-      await put(encoder.end(table.name, copy.rowCount));
+      await put(encoder.record({ end: table.name, rows: copy.rowCount }));
       total += copy.rowCount;
     }
     await put(encoder.seal());
@@ -161,11 +162,6 @@ async function sync(file: string): Promise<void> {
       await handle.close();
     }
   }
-}
-
-function onAbort(signal: AbortSignal | undefined, act: () => void): () => void {
-  signal?.addEventListener("abort", act, { once: true });
-  return () => signal?.removeEventListener("abort", act);
 }
 
 function exists(file: string): BackupError {

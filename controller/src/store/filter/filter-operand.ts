@@ -5,7 +5,7 @@ import { type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
 export type FieldType = "string" | "number" | "boolean" | "datetime";
 
 /** The left side of an operator in SQL. A method throws {@link Mismatch} where it has no meaning for the operand. */
-export interface Operand {
+export interface SqlOperand {
   flag(): RawBuilder<SqlBool>;
   compare(operator: CompareOperator, value: FilterValue): RawBuilder<SqlBool>;
   contains(text: string, ignoreCase: boolean, negated: boolean): RawBuilder<SqlBool>;
@@ -43,7 +43,7 @@ function bound(type: FieldType, value: FilterValue): RawBuilder<unknown> {
 }
 
 /** An expression of one type. */
-export function scalarOperand(type: FieldType, value: Expression<unknown>): Operand {
+export function scalarOperand(type: FieldType, value: Expression<unknown>): SqlOperand {
   return {
     flag() {
       if (type !== "boolean") throw new Mismatch(type, "boolean");
@@ -88,8 +88,8 @@ function containsSql(value: Expression<unknown>, text: string, ignoreCase: boole
 }
 
 /** A key of a `jsonb` map: equality by containment, which a GIN index serves; everything else by the value's own type. */
-export function tagOperand(map: Expression<unknown>, key: string): Operand {
-  const typed = (type: FieldType): Operand => {
+export function tagOperand(map: Expression<unknown>, key: string): SqlOperand {
+  const typed = (type: FieldType): SqlOperand => {
     if (type === "datetime") return scalarOperand(type, sql`null::timestamptz`);
     const text = sql`(${map} ->> ${key}::text) collate "C"`;
     const read = type === "string" ? text : sql`(${map} ->> ${key}::text)::${sql.raw(SQL_TYPES[type])}`;

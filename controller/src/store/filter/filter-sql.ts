@@ -15,7 +15,7 @@ import {
 } from "@sallyport/api";
 import { type Expression, type RawBuilder, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
 import { cancellable } from "../request-signal.ts";
-import { type FieldType, isNotTrue, Mismatch, type Operand, scalarOperand, tagOperand } from "./filter-operand.ts";
+import { type FieldType, isNotTrue, Mismatch, type SqlOperand, scalarOperand, tagOperand } from "./filter-operand.ts";
 
 /** One value per row. `sql` is a column or any expression of the type. */
 export interface ScalarField {
@@ -58,8 +58,8 @@ export interface TagsField {
   readonly sql: Expression<unknown>;
 }
 
-export type Field = ScalarField | ArrayField | RowsField | TagsField;
-export type EntityFields = Readonly<Record<string, Field>>;
+export type FilterField = ScalarField | ArrayField | RowsField | TagsField;
+export type EntityFields = Readonly<Record<string, FilterField>>;
 
 /** A column such as `identity.name`, or an expression. */
 type At = string | Expression<unknown>;
@@ -209,7 +209,7 @@ function leaf(
   fields: EntityFields,
   operand: FilterOperand,
   operator: string,
-  compile: (operand: Operand) => RawBuilder<SqlBool>,
+  compile: (operand: SqlOperand) => RawBuilder<SqlBool>,
 ): RawBuilder<SqlBool> {
   try {
     switch (operand.kind) {
@@ -238,7 +238,7 @@ function negatable(negated: boolean, condition: RawBuilder<SqlBool>): RawBuilder
   return negated ? isNotTrue(condition) : condition;
 }
 
-function symbolOperand(fields: EntityFields, name: string): Operand {
+function symbolOperand(fields: EntityFields, name: string): SqlOperand {
   const found = lookUp(fields, name);
   if (found === undefined) throw invalid(`unknown symbol '${name}'`);
   if (found.kind === "array" || found.kind === "rows") {
@@ -253,7 +253,7 @@ function symbolOperand(fields: EntityFields, name: string): Operand {
 const ELEMENT = scalarOperand("string", sql`element.value`);
 
 /** `anyOf` over a `text[]` column: equality by array operators, the rest element by element. */
-function anyOfArray(set: ArrayField): Operand {
+function anyOfArray(set: ArrayField): SqlOperand {
   const any = (condition: RawBuilder<SqlBool>) =>
     sql<SqlBool>`exists (select from ${elements(set)} where ${condition})`;
   return {
@@ -308,7 +308,7 @@ function linkedRows(name: string, set: ArrayField | RowsField, query: ParsedFilt
     limit ${limit}::bigint offset ${Math.max(query.skip ?? 0, 0)}::bigint`;
 }
 
-function lookUp(fields: EntityFields, name: string): Field | undefined {
+function lookUp(fields: EntityFields, name: string): FilterField | undefined {
   if (Object.hasOwn(fields, name)) return fields[name];
   const map = name.slice(0, Math.max(name.indexOf("."), 0));
   const found = Object.hasOwn(fields, map) ? fields[map] : undefined;

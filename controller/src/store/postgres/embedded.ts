@@ -231,7 +231,7 @@ export class EmbeddedPostgres {
     this.#child = child;
     const complaints: string[] = [];
     let ready = false;
-    const outcome = await new Promise<string | undefined>((answer) => {
+    return new Promise<string | undefined>((answer) => {
       const lines = createInterface({ input: child.stderr });
       lines.on("line", (line) => {
         this.#report(line);
@@ -248,7 +248,6 @@ export class EmbeddedPostgres {
         if (ready) this.#died(code);
       });
     });
-    return outcome;
   }
 
   #died(code: number | null): void {
