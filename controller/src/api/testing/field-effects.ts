@@ -50,7 +50,7 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
   binding:
     "fabric/circuits/circuit-messages.test.ts: is built from both routes and answered with address, tags and peer data",
   router: "fabric/terminators/terminator-choice.test.ts: the nearer terminator",
-  service: "model/fabric/circuit-facts.test.ts: terminators count as they are now, whoever changed them",
+  service: "model/fabric/circuit-facts.test.ts: terminators count as they are now, whichever process changed them",
   identity: "api/network/interleaved.test.ts: is shared over the API with its secret only",
   instanceId: "fabric/terminators/terminator-choice.test.ts: only those of the instance",
   hostId: "api/network/interleaved.test.ts: without a secret belongs to its host",
@@ -65,7 +65,7 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
   "edge-router-policies identityRoles": "policy/policy-index.test.ts: finds the routers both may use",
   "service-edge-router-policies serviceRoles": "policy/policy-index.test.ts: finds the routers both may use",
   "service-policies type":
-    "model/policy/lost-access.test.ts: and its terminators with it, when its router does not see to that",
+    "model/session/lost-access.test.ts: and its terminators with it, when its router does not see to that",
   postureCheckRoles:
     "api/posture/posture.test.ts: gives no session while it fails, one when it passes, and takes it away when it fails again",
 

@@ -189,7 +189,7 @@ describe("terminators of routers", () => {
       terminator,
     );
     expect(created.outcome).toBe("created");
-    expect(statements.filter((text) => /from "service" where .* for key share/.test(text))).toHaveLength(1);
+    expect(statements.filter((text) => /from "service" where .* for key share/i.test(text))).toHaveLength(1);
     const [stored] = await c.fabricModel.terminatorsOfService(serviceId);
     expect(stored).toMatchObject({ id: "router-made-id", cost: 3, instanceId: "i-1", hostId: host });
     expect(stored?.peerData.get(1003)).toEqual(Buffer.from([1, 2, 3]));
