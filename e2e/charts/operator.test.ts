@@ -22,7 +22,7 @@ test("lint says nothing", async () => {
 });
 
 describe("what is rendered", () => {
-  test("the CRDs are those of the folder crds, and stay as long as they are wanted", async () => {
+  test("the CRDs are those of the folder crds, and are kept unless values say otherwise", async () => {
     const crds = (await rendered()).filter(({ kind }) => kind === "CustomResourceDefinition");
     const committed = KINDS.map(({ plural }) => fileOf(`crds/${plural}.yaml`)[0] as Rendered);
     expect(crds.map(({ spec }) => spec)).toEqual(
@@ -37,7 +37,7 @@ describe("what is rendered", () => {
     expect(gone.every(({ metadata }) => metadata.annotations?.["sallyport.dev/schema-version"] === "1")).toBe(true);
   });
 
-  test("in some namespaces: a Role in each, and nothing outside of them but CRDs, if those are wanted", async () => {
+  test("in some namespaces: a Role in each, and nothing outside of them but CRDs, if values ask for these", async () => {
     const objects = await rendered(IN_TWO);
     const outside = objects.filter(({ kind }) => CLUSTER_SCOPED.includes(kind));
     expect(new Set(outside.map(({ kind }) => kind))).toEqual(new Set(["CustomResourceDefinition"]));

@@ -61,7 +61,7 @@ describe.skipIf(!hasCluster)("a cluster", () => {
     expect([...cluster.stages.keys()].at(-1)).toBe("ready");
   });
 
-  test("runs pods on every node, tells their logs, and runs programs inside", async () => {
+  test("runs pods on every node, serves their logs, and runs programs inside", async () => {
     for (const node of ["node1", "node2"]) {
       await cluster.apply(pod(`on-${node}`, ["pause"], { spec: { nodeName: node } }));
     }

@@ -23,7 +23,7 @@ describe.skipIf(!canRun).each(PROGRAMS)("the image of the $program", ({ program,
   });
   afterAll(() => image.remove());
 
-  it("is started as its own user, by its program, which is told to end by SIGTERM", () => {
+  it("starts its program as its own user, and stops it with SIGTERM", () => {
     const { config } = image;
     expect(config.User).toBe("65532:65532");
     expect(config.Entrypoint).toEqual([

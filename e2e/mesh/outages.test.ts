@@ -115,7 +115,7 @@ describe("a controller that goes away and comes back", () => {
 });
 
 describe("a router that is gone in a moment", () => {
-  it("and had the client: it dials over another, within seconds", async () => {
+  it("while the client uses it: the client dials over another router within seconds", async () => {
     const service = await declareService(mesh.network, { name: "roaming", clientRouters: ["r1", "r3"] });
     await hostEcho(await load(service.hostFile), "roaming");
     const client = await load(service.clientFile);
@@ -132,7 +132,7 @@ describe("a router that is gone in a moment", () => {
     }
   });
 
-  it("and had the host: dials reach it over another, within seconds", async () => {
+  it("while the host uses it: dials reach the host over another router within seconds", async () => {
     const service = await declareService(mesh.network, { name: "hosted", hostRouters: ["r2", "r3"] });
     const host = await load(service.hostFile);
     await hostEcho(host, "hosted");

@@ -33,7 +33,7 @@ describe.skipIf(!hasNamespaces)("interception by a diverter", () => {
     copyFileSync(join(import.meta.dirname, "diverter.sh"), program);
   });
 
-  test("it is told each address, source and range of ports, and the same in reverse", async () => {
+  test("is called for each address, source and range of ports, and again to remove them", async () => {
     const interceptor = await start({ diverter: program });
     await interceptor.intercept({ ...target, id: "idOfWeb", allowedSourceAddresses: ["192.0.2.2"] });
     await interceptor.intercept({ ...target, id: "idOfDatagrams", protocols: ["udp"] });
@@ -52,14 +52,14 @@ describe.skipIf(!hasNamespaces)("interception by a diverter", () => {
     expect((await router.run("nft", "list", "ruleset")).stdout).not.toContain("tproxy");
   });
 
-  test("without it, or with one that says no, the tunneler does not start, and says why", async () => {
+  test("a tunneler whose diverter is missing or fails does not start, and says why", async () => {
     await expect(start({ diverter: join(site.folder, "missing") })).rejects.toThrow(/missing is not on this host/);
     refuses("^-V");
     await expect(start({ diverter: program })).rejects.toThrow(/diverter -V" failed: no room in the table/);
     expect(await router.ip("route", "show", "table", "local")).not.toContain("100.64.0.0/10");
   });
 
-  test("a service that it refuses is refused with its words, leaves nothing, and harms no other", async () => {
+  test("a service that it refuses is refused with its message, leaves nothing, and harms no other", async () => {
     const interceptor = await start({ diverter: program });
     await interceptor.intercept({ ...target, name: "first" });
     refuses("-c 10.7.0.2 ");
@@ -78,7 +78,7 @@ describe.skipIf(!hasNamespaces)("interception by a diverter", () => {
     expect(await curl(client, "http://10.7.0.2/")).toMatchObject({ service: "second" });
   });
 
-  test("what it does not take back is logged, harms no other service, and is told again", async () => {
+  test("an entry that it does not remove is logged, harms no other service, and is removed at the next call", async () => {
     const interceptor = await start({ diverter: program });
     await interceptor.intercept({ ...target, name: "first" });
     refuses("^-D -c 10.5.0.0");

@@ -201,7 +201,7 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
     }
   });
 
-  test("a router has a program of the user divert packets, and tells it all of it in reverse when it stops", async () => {
+  test("a router has a diverter of the user divert packets, and calls it to remove all entries when it stops", async () => {
     const program = join(folder, "diverter");
     copyFileSync(join(import.meta.dirname, "diverter.sh"), program);
     const file = join(network.folder, "r1.yml");

@@ -59,6 +59,7 @@ const entity = async (id: string | undefined) =>
   (await network.management.detailEdgeRouter({ params: { id: id ?? "" } })).data;
 const read = <T extends KubeObject>(kind: (typeof KINDS)[keyof typeof KINDS], name: string) =>
   operator.server.read<T>({ kind, namespace: "default", name });
+const currentSpec = () => (operator.read("EdgeRouter", "eu")?.spec ?? {}) as Record<string, unknown>;
 /** A router that SDKs on this machine could dial. */
 const reachable = async () => {
   const port = await freePort();
@@ -100,7 +101,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     expect((await entity(router?.id)).updatedAt).toBe(updatedAt);
 
     // What concerns the entity alone restarts nothing.
-    await operator.apply("EdgeRouter", "eu", { ...(await currentSpec()), roleAttributes: ["eu", "public"], cost: 7 });
+    await operator.apply("EdgeRouter", "eu", { ...currentSpec(), roleAttributes: ["eu", "public"], cost: 7 });
     await operator.until(
       "EdgeRouter",
       "eu",
@@ -110,7 +111,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     expect(pods.starts.get("eu-0-0")).toBe(1);
 
     // What concerns the file restarts it.
-    await operator.apply("EdgeRouter", "eu", { ...(await currentSpec()), metrics: { reportInterval: "30s" } });
+    await operator.apply("EdgeRouter", "eu", { ...currentSpec(), metrics: { reportInterval: "30s" } });
     await operator.until(
       "EdgeRouter",
       "eu",
@@ -265,7 +266,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     expect(read(KINDS.ConfigMap, "eu-0-config")).toBeDefined();
     expect(pods.starts.get("eu-1-0")).toBe(1);
     // A change that would restart a router that serves waits for the network.
-    await operator.apply("EdgeRouter", "eu", { ...(await currentSpec()), metrics: { reportInterval: "30s" } });
+    await operator.apply("EdgeRouter", "eu", { ...currentSpec(), metrics: { reportInterval: "30s" } });
     await operator.settled();
     expect(pods.starts.get("eu-1-0")).toBe(1);
     networks.use(ref);
@@ -278,7 +279,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     expect(await operator.writesOfAnotherLook()).toEqual([]);
   });
 
-  test("gets a name into its certificate before it goes by it", async () => {
+  test("gets a name into its certificate before it advertises it", async () => {
     await start();
     const spec = await reachable();
     await operator.apply("EdgeRouter", "eu", spec);
@@ -362,18 +363,16 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
 
   test("touches nothing of another owner, and says what is in its way", async () => {
     await start();
-    const theirs = {
-      metadata: { name: "eu-0-enrollment", namespace: "default" },
-      data: { "enrollment.jwt": "dGhlaXJz" },
-    };
-    operator.server.put(KINDS.Secret, { apiVersion: "v1", kind: "Secret", ...theirs });
+    const metadata = { name: "eu-0-enrollment", namespace: "default" };
+    const data = { "enrollment.jwt": "dGhlaXJz" };
+    operator.server.put(KINDS.Secret, { apiVersion: "v1", kind: "Secret", metadata, data });
     await operator.apply("EdgeRouter", "eu", { exposure: { type: "None" }, drainSeconds: 1 });
     const stalled = await operator.ready("EdgeRouter", "eu", "False", "SecretConflict");
     expect(healthOf(stalled as Judged)).toMatchObject({
       health: "Failed",
       message: expect.stringContaining("Secret eu-0-enrollment has no owner: delete or rename it"),
     });
-    expect(read(KINDS.Secret, "eu-0-enrollment")).toMatchObject({ data: theirs.data });
+    expect(read(KINDS.Secret, "eu-0-enrollment")).toMatchObject({ data });
     operator.server.remove({ kind: KINDS.Secret, namespace: "default", name: "eu-0-enrollment" });
     await operator.annotate("EdgeRouter", "eu", { "sallyport.dev/reconcile-requested-at": "now" });
     const [router] = routersOf(await operator.ready("EdgeRouter", "eu"));
@@ -399,7 +398,3 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     expect(await entity(router?.id)).toMatchObject({ isOnline: true, cost: 0 });
   });
 });
-
-async function currentSpec(): Promise<Record<string, unknown>> {
-  return (operator.read("EdgeRouter", "eu")?.spec ?? {}) as Record<string, unknown>;
-}

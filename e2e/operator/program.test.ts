@@ -68,7 +68,7 @@ const leaseOf = (server: FakeApiServer) =>
   server.read<Lease>({ kind: KINDS.Lease, namespace: "default", name: "sallyport-operator" });
 const holderOf = (server: FakeApiServer) => leaseOf(server)?.spec?.holderIdentity?.split("_")[0];
 
-test("works, tells its probes and figures, and ends cleanly: the Lease is given up", async () => {
+test("works, serves its probes and metrics, and ends cleanly: the Lease is released", async () => {
   const server = await apiServer();
   const { program, get } = await run(server);
   await expect.poll(async () => (await get("/readyz")).status, PATIENT).toBe(200);

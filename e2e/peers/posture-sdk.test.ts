@@ -110,7 +110,7 @@ describe.skipIf(peer.postureClient === "").each(SIDES)(
     const refusals = async (name: string) =>
       (await side.management.getIdentityFailedServiceRequests({ params: { id: await identity(name) } })).data;
 
-    it("they are told what is asked, with the same fields", async () => {
+    it("they receive the queries, with the same fields", async () => {
       await ask("system", "domain", "process", "processes", "code");
       expect(await queriesOf(clientFile, side.port)).toEqual({
         policyId: "string",

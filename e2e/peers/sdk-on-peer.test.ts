@@ -172,7 +172,7 @@ describe.skipIf(peer.isMissing)("our SDK on OpenZiti's controller and routers", 
     await listener.close();
   });
 
-  it("tells in words what is wrong with a dial", async () => {
+  it("reports why a dial fails", async () => {
     await expect(client.dial("no-such-service")).rejects.toMatchObject({ code: "SERVICE_NOT_AVAILABLE" });
     await expect(host.dial("ours-sealed")).rejects.toThrow(/may not dial ours-sealed/);
     await expect(client.dial("ours-sealed")).rejects.toMatchObject({

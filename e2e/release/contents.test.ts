@@ -66,7 +66,7 @@ describe.skipIf(!hasRelease)("a release", () => {
     }
   });
 
-  test("tells in its bill of materials what is in the packages and the images", () => {
+  test("lists in its bill of materials what is in the packages and the images", () => {
     const sbom = JSON.parse(read("sbom.cdx.json")) as {
       bomFormat: string;
       specVersion: string;

@@ -134,7 +134,7 @@ describe.skipIf(!hasRelease)("the packages of a release, installed by npm into e
     }
   });
 
-  test("every program tells its version", (context) => {
+  test("every program prints its version", (context) => {
     if (why !== undefined) return context.skip(why);
     const told = (node: string, name: string) =>
       run(nodeOf(node), [project(node, `node_modules/@sallyport/${name}/lib/main.js`), "--version"], project(node))

@@ -226,7 +226,7 @@ describe("applications on the SDK", { timeout: 120_000 }, () => {
       });
     });
 
-    it("are told when they use a context that was closed, and can give up every wait", async () => {
+    it("get an error when they use a closed context, and can give up every wait", async () => {
       const closed = await Context.load(clientFile);
       await closed.services();
       await closed.close();

@@ -119,7 +119,7 @@ describe("the deletion of a resource", () => {
     expect(await scene.entity("OverlayService", id)).toBeUndefined();
   });
 
-  test("that is told to leave all behind ends at once", async () => {
+  test("that leaves everything in the network ends at once", async () => {
     const operator = await scene.start();
     await operator.apply("OverlayService", "forced");
     const { id } = (await operator.ready("OverlayService", "forced")).status;
@@ -134,7 +134,7 @@ describe("the deletion of a resource", () => {
     await scene.controller.admin("DELETE", `/services/${id}`);
   });
 
-  test("whose Network is gone ends, and tells what stays", async () => {
+  test("whose Network is gone ends, and reports what stays", async () => {
     const operator = await scene.start();
     await operator.apply("OverlayService", "alone");
     const { id } = (await operator.ready("OverlayService", "alone")).status;

@@ -229,7 +229,7 @@ describe("an entity", () => {
     await managed.remove();
   });
 
-  test("that is only observed is told about and never written", async () => {
+  test("that is only observed is reported and never written", async () => {
     const id = await controller.make("services", { name: "seen", encryptionRequired: true, maxIdleTimeMillis: 5 });
     const managed = new Managed("OverlayService", "seen", { managementPolicy: "Observe", maxIdleTimeMillis: 6 });
     expect(await managed.sync()).toMatchObject({ state: "observed", id, differences: ["maxIdleTimeMillis"] });

@@ -132,7 +132,7 @@ describe("an Identity", () => {
     expect(status.conditions).toContainEqual(expect.objectContaining({ type: "Stalled", status: "True" }));
   });
 
-  test("that only observes gets nothing and is told about", async () => {
+  test("that only observes gets nothing and is reported", async () => {
     const operator = await scene.start();
     const id = await scene.controller.make("identities", {
       name: "seen",

@@ -116,7 +116,7 @@ describe("pki rotate on a controller that runs", () => {
     client.close();
   });
 
-  it("keeps the former authority until its certificates are renewed, or until it is told otherwise", async () => {
+  it("keeps the former authority until its certificates are renewed, or until an administrator forces its end", async () => {
     const refused = await pki("rotate", configuration(), "--retire");
     expect([refused.code, refused.output]).toEqual([1, expect.stringMatching(/would be locked out/)]);
     expect((await pki("rotate", configuration())).output).toMatch(/finish that rotation first/);

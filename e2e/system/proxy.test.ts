@@ -54,7 +54,7 @@ afterAll(async () => {
 });
 
 describe("routers behind an HTTP proxy", { timeout: 120_000 }, () => {
-  it("reach the controller and each other through it, by the names they were told", () => {
+  it("reach the controller and each other through it, by the configured names", () => {
     expect(proxy.asked).toContain(`localhost:${network.port}`);
     expect(proxy.asked.some((authority) => /^r[12]\.invalid:\d+$/.test(authority))).toBe(true);
     // Nothing else was asked for: clients and services are not on the other side of the proxy.

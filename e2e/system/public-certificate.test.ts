@@ -74,7 +74,7 @@ describe("a network whose API has a certificate of a public authority", { timeou
     expect(await shownBy(network.port, undefined, "http/1.1")).toBe("controller");
   });
 
-  it("tells clients to trust its issuer besides the network's authority, and no client gets in by it", async () => {
+  it("has clients trust its issuer besides the network's authority, and no client gets in by it", async () => {
     const baseUrl = `https://localhost:${network.port}`;
     const anonymous = createClient("client", { baseUrl, tls: { rejectUnauthorized: false } });
     const { data } = await anonymous.listWellKnownCas();

@@ -67,7 +67,7 @@ describe("identity files that are renewed while a context uses them", { timeout:
     });
   });
 
-  it("that cannot be read leave the former identity in use, and are told once", async () => {
+  it("that cannot be read leave the former identity in use, and are reported once", async () => {
     const good = readFileSync(declared.clientFile, "utf8");
     logged.length = 0;
     await replaced(declared.clientFile, good.slice(0, 100));

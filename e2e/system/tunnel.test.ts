@@ -250,7 +250,7 @@ describe("our tunnelers on a network of two routers", { timeout: 90_000 }, () =>
     expect(await program.exited).toBe(0);
   });
 
-  it("SIGTERM waits for open connections only as long as it was told", async () => {
+  it("SIGTERM waits for open connections only as long as configured", async () => {
     const port = await freePort();
     const program = startTunneler(folder, "impatient", "proxy", "-i", files.client, "--drain", "0s", `sealed:${port}`);
     await program.ready("its port", () => accepts(port));

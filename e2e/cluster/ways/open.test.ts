@@ -79,7 +79,7 @@ describe("the way to a cluster", () => {
   });
 });
 
-test("kind is asked for as many nodes as are wanted, one of which has the control plane", () => {
+test("kind starts as many nodes as requested, one of which has the control plane", () => {
   const roles = (nodes: number) => (kindConfig(nodes) as { nodes: { role: string }[] }).nodes.map(({ role }) => role);
   expect([0, 1, 3].map(roles)).toEqual([["control-plane"], ["control-plane"], ["control-plane", "worker", "worker"]]);
 });

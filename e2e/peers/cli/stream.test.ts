@@ -136,7 +136,7 @@ describe.skipIf(peer.isMissing)("OpenZiti's CLI on our management channel", () =
     expect([await routerId("r1"), await routerId("r2")]).toContain(metric.source_id);
   });
 
-  it("tells of routers, links, terminators and SDKs that go and come back", async () => {
+  it("reports routers, links, terminators and SDKs that go and come back", async () => {
     const events = stream(
       "routers",
       "events",

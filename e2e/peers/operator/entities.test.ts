@@ -139,7 +139,7 @@ describe.skipIf(peer.isMissing)("the operator on OpenZiti's controller", () => {
     }
   });
 
-  test("what OpenZiti refuses is told with its field", async () => {
+  test("a refusal of OpenZiti is reported with its field", async () => {
     await start();
     await operator.apply("ServiceConfig", "bad", { data: { protocol: "tcp", address: "localhost", port: "many" } });
     const bad = await operator.ready("ServiceConfig", "bad", "False", "InvalidSpec");

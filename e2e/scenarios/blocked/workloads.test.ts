@@ -64,7 +64,7 @@ describe.skipIf(!hasCluster)("pods that can't be", { timeout: 600_000 }, () => {
     expect(healthOf(await stage.get(`${kind}.sallyport.dev`, name)).health).toBe("Current");
   }
 
-  test("an image that can't be had, until it is another one", async () => {
+  test("an image that can't be pulled, until it is replaced", async () => {
     await router("image", { image: "registry.invalid/router:none" });
     await told(
       "edgerouter",

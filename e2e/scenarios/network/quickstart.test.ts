@@ -51,7 +51,7 @@ describe.skipIf(!hasCluster)("the quickstart", () => {
     await expect(stage.fetchFrom(host!, 8080)).rejects.toThrow(/fetch failed|refused/);
   });
 
-  test("get tells at a glance how things are", async () => {
+  test("get shows the state of every resource", async () => {
     expect(await shown("onet")).toMatch(/^NAME READY REASON VERSION AGE\nmain True Ready v1\.6\.20 /);
     expect(await shown("oer")).toMatch(
       /^NAME READY REASON DESIRED ONLINE ADDRESS AGE\nedge True Online 2 2 edge-0-edge\.quickstart\.svc:3022 /,
@@ -145,7 +145,7 @@ describe.skipIf(!hasCluster)("the quickstart", () => {
     await expect.poll(volumes, PATIENCE).toEqual([]);
   });
 
-  test("the operator has met no fault of its own with it, and has told no secret", async () => {
+  test("the operator has logged no fault of its own, and no secret", async () => {
     const said = (await stage.operatorLog()).split("\n");
     const about = said.filter((line) => line.includes('"quickstart') || line.includes("quickstart/"));
     expect(about.length).toBeGreaterThan(0);

@@ -51,7 +51,7 @@ describe.skipIf(!hasCluster)("edge routers", () => {
     expect(await stage.versions(kinds)).toEqual(before);
   });
 
-  test("are not restarted for what concerns the network alone, nor for a mistake, which describe tells", async () => {
+  test("are not restarted for what concerns the network alone, nor for a mistake, which describe shows", async () => {
     const before = await eu.each();
     await eu.declare({ replicas: 2, roleAttributes: ["public"] });
     await eu.current();

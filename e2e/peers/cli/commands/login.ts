@@ -69,7 +69,7 @@ export function loginCommands(same: () => Same): void {
       await cli.edge("delete", "identity", "reader");
     });
 
-    it("tells version, counts and the network's token", async () => {
+    it("prints version, counts and the network's token", async () => {
       const cli = same();
       const ours = cli.sides.ours.cli;
       expect(await ours.edge("version")).toMatch(/Version +: v1\.6\.20/);
