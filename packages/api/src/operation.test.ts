@@ -1,7 +1,7 @@
 import { expect, expectTypeOf, test } from "vitest";
 import { z } from "zod";
 import type { Calls } from "./client/types.ts";
-import { action, create, detail, emptyBody, type Handler, type Handlers, json, list } from "./operation.ts";
+import { action, create, detail, emptyBody, type Handlers, json, list, type OperationHandler } from "./operation.ts";
 import { patchOf, timeInput } from "./schema/scalars.ts";
 
 interface Session {
@@ -49,7 +49,7 @@ test("the compiler refuses handlers that are missing, unknown or of another shap
   // @ts-expect-error there is no such operation
   const tooMany: Handlers<Table, Session, Request> = { ...handlers, renameThing: async () => {} };
   // @ts-expect-error size is missing
-  const wrong: Handler<Table["detailPart"], Session, Request> = async () => ({ data: { id: "a" } });
+  const wrong: OperationHandler<Table["detailPart"], Session, Request> = async () => ({ data: { id: "a" } });
   expect([incomplete, tooMany, wrong]).toHaveLength(3);
 });
 

@@ -199,10 +199,12 @@ export interface HandlerContext<O extends Operation, S, Q> {
   readonly request: Q;
 }
 
-export type Handler<O extends Operation, S, Q> = (context: HandlerContext<O, S, Q>) => Promise<ResultOf<O["response"]>>;
+export type OperationHandler<O extends Operation, S, Q> = (
+  context: HandlerContext<O, S, Q>,
+) => Promise<ResultOf<O["response"]>>;
 
 /** One handler for each operation of a table: leaving one out, or adding one too many, is a type error. */
-export type Handlers<T extends OperationTable, S, Q> = { readonly [K in keyof T]: Handler<T[K], S, Q> };
+export type Handlers<T extends OperationTable, S, Q> = { readonly [K in keyof T]: OperationHandler<T[K], S, Q> };
 
 /** No query parameters of its own. */
 type NoQuery = Record<never, never>;
