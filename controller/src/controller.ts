@@ -133,7 +133,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       log,
     };
     const model = createModel(ctx);
-    const upkeep = startUpkeep(ctx, model, { onSwept: (what, count) => metrics.swept(what, count) });
+    const upkeep = startUpkeep(ctx, model, (what, count) => metrics.swept(what, count));
     stops.push({ name: "upkeep", stop: () => upkeep.stop() });
 
     const identity = pki.serverIdentity;

@@ -31,9 +31,8 @@ const UNIQUE_FIELDS: Readonly<Record<string, { field: string; store: string }>> 
 };
 
 /**
- * Runs a write and translates its constraint violations:
- * a taken name or other unique value to 400 on that field, a reference to something unknown to 404,
- * deleting what others refer to, to 409. Anything else passes unchanged.
+ * Runs a write and translates its constraint violations: a taken unique value to 400 on that field, an unknown reference to 404, the deletion of an entity that
+ * others refer to, to 409. Other errors pass unchanged.
  */
 export async function translated<T>(write: () => Promise<T>): Promise<T> {
   try {

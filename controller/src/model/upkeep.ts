@@ -13,21 +13,12 @@ const POSTURE_FLUSH_MS = 1_000;
 /** Changes that can take access away. */
 const ACCESS_KINDS: ReadonlySet<string> = new Set(["service_policy", "service", "identity"]);
 
-export interface UpkeepOptions {
-  /** Called with the number of rows that were removed because their time was over. */
-  readonly onSwept?: (what: string, count: number) => void;
-}
-
-export interface Upkeep {
-  /** Stops the timers, waits for what runs, and writes the activity and posture reports that are only noted. */
-  stop(): Promise<void>;
-}
-
 /**
  * What the model does by time and after changes: ends expired API sessions, writes noted activity and posture reports, and ends sessions that policy
  * no longer allows. A failure is logged and the work tried again at its next time.
+ * @param onSwept called with the number of rows that were removed because their time was over
  */
-export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOptions = {}): Upkeep {
+export function startUpkeep(ctx: ModelContext, model: Model, onSwept?: (what: string, count: number) => void) {
   const running = new Set<Promise<void>>();
   let stopped = false;
 
@@ -47,7 +38,7 @@ export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOpti
   const sweep = alone(async () => {
     const ended = await model.apiSessions.sweep();
     if (ended > 0) ctx.log.info({ ended }, "expired API sessions ended");
-    if (ended > 0) options.onSwept?.("API sessions", ended);
+    if (ended > 0) onSwept?.("API sessions", ended);
   });
 
   const holdPosture = alone(async () => {
@@ -93,7 +84,7 @@ export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOpti
     for (const { what, sweep: remove } of [...expiries(ctx), model.posture.stored.expiry]) {
       const removed = await remove(stopping.signal);
       if (removed > 0) ctx.log.info({ removed, what }, "removed what had expired");
-      if (removed > 0) options.onSwept?.(what, removed);
+      if (removed > 0) onSwept?.(what, removed);
     }
   });
   const expirer = setInterval(() => run("expiry", expire), ctx.settings.upkeepMs).unref();
@@ -116,7 +107,8 @@ export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOpti
   run("policy", () => model.policy.current());
 
   return {
-    async stop() {
+    /** Stops the timers, waits for what runs, and writes the activity and posture reports that are only noted. */
+    async stop(): Promise<void> {
       clearInterval(sweeper);
       clearInterval(expirer);
       stopping.abort();

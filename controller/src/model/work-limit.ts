@@ -8,9 +8,9 @@ export interface WorkLimits {
 }
 
 /**
- * A bound on expensive work: so many at a time, so many more in line. Administrators, and what the controller does by itself, have places and a line of
- * their own, so that no other caller keeps them waiting. Callers take turns: one that has asked for much is served once before another is served twice. Who
- * comes when the line is full is told to come again, at once, unless another caller has more in it: then the last of that one's is.
+ * A bound on expensive work: so many at a time, so many more in line. Administrators, and what the controller does by itself, have places and a line of their
+ * own, so that no other caller keeps them waiting. Callers take turns: one with many requests is served once before another is served twice. When the line is
+ * full, the newcomer is refused, unless another caller has more requests in it: then that caller's last one is refused.
  */
 export class WorkLimit {
   readonly #administrators: Line;

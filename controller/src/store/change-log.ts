@@ -110,10 +110,9 @@ function readLog(maxRows: number): Statement<LogRead> {
 }
 
 /**
- * Every change that became visible after the snapshot `since`, each exactly once, whatever order transactions commit in.
- *
- * "Sequence greater than the last one" would lose the rows of a transaction that took its number early and committed late. So the question is
- * asked by visibility: written by a transaction which `since` does not show, and this statement does.
+ * Every change that became visible after the snapshot `since`, each exactly once, whatever order transactions commit in. "Sequence greater than the last one"
+ * would lose the rows of a transaction that took its number early and committed late, so visibility decides: this statement shows the transaction, `since`
+ * does not.
  */
 export async function readChanges(db: Queryable, since: string, maxRows = MAX_ROWS): Promise<ChangesRead> {
   const row = await readLog(maxRows).first(db as Kysely<EngineTables>, [since, PRUNED]);
@@ -125,10 +124,8 @@ export async function readChanges(db: Queryable, since: string, maxRows = MAX_RO
 }
 
 /**
- * Removes changes older than `maxAgeSeconds`, in batches, oldest first. What was written by a transaction that `read` does not surely show stays, however
- * old it is: a transaction may write its row long before it commits, and a reader must not lose it.
- *
- * @param read the snapshot up to which the log was handed out; default: now @returns how many were removed.
+ * Removes changes older than `maxAgeSeconds`, in batches, oldest first. Answers how many. Rows of transactions that `read` (the snapshot up to which the log
+ * was handed out; default: now) may not show stay: a transaction may write its row long before it commits, and a reader must not lose it.
  */
 export async function pruneChanges(
   db: Queryable,

@@ -70,7 +70,6 @@ const OLDEST_SERVER = 150_000;
 /**
  * Opens the store: starts the embedded server or reaches the given one, takes the right to be its only controller, brings the schema up
  * to date and starts following the change log.
- *
  * @throws DatabaseHeldError naming the controller that holds the database; StoreError, MigrationError, EmbeddedPostgresError.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {

@@ -40,10 +40,8 @@ export class LoggedStatement<Row> extends Statement<Row> {
 }
 
 /**
- * Runs a write that appends its changes to the log in the same statement.
- *
- * @param parts `WITH …`, whose parts return the changed rows
- * @returns the rows of `answer`
+ * Runs a write that appends its changes to the log in the same statement. `parts`: `WITH …`, whose parts return the changed rows. Returns the rows of
+ * `answer`.
  */
 export async function loggedWrite<Row = never>(
   db: Executor & QueryExecutorProvider,
@@ -99,7 +97,7 @@ export type ChangeKind =
 /**
  * `before` of change-log rows, by kind; other kinds carry null.
  * - the three policies, identity, service, router: the old row's `attrs`/selectors as `{ attrs }` or `PolicyBefore`;
- * - auth_policy, mfa: what tells whose sessions may have become whole by it;
+ * - auth_policy, mfa: what says whose sessions may have become full by it;
  * - api_session, session: `{ token, identityId, … }`, because a deleted row cannot be read any more.
  */
 export interface PolicyBefore {

@@ -2,9 +2,8 @@ import { mkdir, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 
 /**
- * Makes a folder and those above it that are missing, each by itself: asking the system for all at once never ends in places where nothing can be made
- * (`/proc`). A folder that exists stays as it is.
- * @param mode of the last folder
+ * Makes a folder with this mode, and the missing ones above it, each by itself: a recursive `mkdir` never ends where nothing can be made (`/proc`). A folder
+ * that exists stays as it is.
  */
 export async function makeFolder(path: string, mode = 0o755): Promise<void> {
   const missing: string[] = [];

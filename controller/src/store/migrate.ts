@@ -15,12 +15,9 @@ export class MigrationError extends Error {
 const MIGRATION_LOCK = 0x5a11_0001;
 
 /**
- * Brings the schema up to the newest of `migrations` and answers the ids that were applied now (empty when nothing was to do).
- * Several processes may call it at once: one does the work, the others wait and find it done. Either all missing migrations are applied or none:
- * after a failure the database is as it was, and the former program can still use it.
- *
- * @throws MigrationError when the database holds a migration that this program does not know (it was made by a newer one),
- * or when the list is out of order.
+ * Brings the schema up to the newest of `migrations` and answers the ids that it applied. Several processes may call it at once: one does the work, the
+ * others wait and find it done. Either all missing migrations are applied or none: after a failure the former program can still use the database.
+ * @throws MigrationError when the list is out of order, or the database holds a migration of a newer program
  */
 export async function migrate(db: Kysely<never>, migrations: readonly Migration[]): Promise<string[]> {
   const ids = migrations.map((m) => m.id);

@@ -116,9 +116,8 @@ export async function createSecretKeyFile(path: string): Promise<boolean> {
 }
 
 /**
- * The key from the environment variable `SALLYPORT_SECRET_KEY` if set, else from `file`.
- * @throws SecretsError when neither exists, when the text is not base64 of 32 bytes, or when others may read the file. The group
- * may where the file is root's and the program runs as another user.
+ * The key from the environment variable `SALLYPORT_SECRET_KEY` if set, else from `file`. @throws SecretsError when neither exists, when the text is not
+ * base64 of 32 bytes, or when others may read the file (the group may, if the file is root's and the program runs as another user)
  */
 export async function loadSecrets(file: string | undefined, env: NodeJS.ProcessEnv = process.env): Promise<Secrets> {
   const fromEnvironment = env[SECRET_KEY_VARIABLE];

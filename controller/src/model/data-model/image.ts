@@ -105,18 +105,14 @@ export class DataModelImage {
     const news: EncodedEvent[] = [];
     const ends: EncodedEvent[] = [];
     const members = new MembershipChanges();
-    const keys = {
-      config_type: keysOf(rows, "config_type"),
-      config: keysOf(rows, "config"),
-      // A change of an identity's configs names the identity.
-      identity: keysOf(rows, "identity", "identity_service_config"),
-      service: keysOf(rows, "service"),
-      posture_check: keysOf(rows, "posture_check"),
-    };
-    for (const id of keys.service) for (const each of this.#overriding.get(id) ?? []) keys.identity.add(each);
+    // A change of an identity's configs names the identity.
+    const identities = keysOf(rows, "identity", "identity_service_config");
+    for (const id of keysOf(rows, "service")) {
+      for (const each of this.#overriding.get(id) ?? []) identities.add(each);
+    }
 
     for (const kind of ENTITY_KINDS) {
-      const ids = [...keys[kind]];
+      const ids = [...(kind === "identity" ? identities : keysOf(rows, kind))];
       const gone = new Set(ids);
       for (let at = 0; at < ids.length; at += PAGE) {
         const wanted = { ids: ids.slice(at, at + PAGE) };
@@ -188,7 +184,10 @@ export class DataModelImage {
     return [...this.#disabledUntil].flatMap(([id, until]) => (until <= now ? [id] : []));
   }
 
-  /** Everything, in an order that routers can follow. Who the policies select comes last: it is most of all, and of a large network it comes later than the rest. */
+  /**
+   * Everything, in an order that routers can follow. Who the policies select comes last: it is most of all, and of a large network it comes later than the
+   * rest.
+   */
   *events(): Generator<EncodedEvent> {
     yield* this.#keys.values();
     for (const kind of ENTITY_KINDS) yield* this.#entities[kind].values();

@@ -64,11 +64,7 @@ export async function advancePosition(db: Db): Promise<{ readonly stored: Stored
   };
 }
 
-/**
- * Has to succeed before a router learns the index.
- * @param stored the stored position, as this process knows it
- * @throws PositionTakenError when the stored position is another one
- */
+/** Has to succeed before a router learns the index. @throws PositionTakenError when the stored position is not `stored` any more */
 export async function storePosition(db: Db, position: Position, stored: StoredPosition): Promise<void> {
   const value = JSON.stringify({ ...position, index: position.index.toString() });
   const { numAffectedRows } =

@@ -30,8 +30,8 @@ const CHECKPOINT_MS = 5 * 60_000;
 /**
  * The model of the network for routers. It follows the change log while any router asks for it, and costs nothing otherwise.
  *
- * The index counts transactions and is stored, with the snapshot that it stands for, before it is sent to any router: a router that has an index has everything up to
- * it, also after this process was killed. Source: docs/protocol/data-model.md, "Index".
+ * The index counts transactions. It is stored, with its snapshot, before any router gets it: a router that has an index has everything up to it, also after
+ * this process was killed. Source: docs/protocol/data-model.md, "Index".
  */
 export class RouterDataModel implements DataModelSource {
   readonly #ctx: ModelContext;

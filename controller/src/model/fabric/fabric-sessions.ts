@@ -14,6 +14,7 @@ import { likely } from "../../store/driver/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
 import type { Model } from "../model.ts";
 import type { CircuitFacts, Claimed } from "./circuit-facts.ts";
+import { circuitService } from "./fabric-terminators.ts";
 
 /** Without those whose one-time code is still to be given. Conditions, order and limit follow. */
 const KNOWN_TO_ROUTERS = sql`SELECT a.* FROM api_session a JOIN identity i ON i.id = a.identity_id WHERE NOT ${TOTP_OPEN}`;
@@ -143,13 +144,7 @@ async function authorize(
     identityId: identity.id,
     sessionId: row.session_id,
     apiSessionId: apiSession.id,
-    service: {
-      id: row.service_id,
-      name: row.service_name,
-      terminatorStrategy: row.terminator_strategy,
-      encryptionRequired: row.encryption_required,
-      maxIdleTimeMs: Number(row.max_idle_time_millis),
-    },
+    service: circuitService({ ...row, id: row.service_id, name: row.service_name }),
   };
 }
 

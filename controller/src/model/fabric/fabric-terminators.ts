@@ -75,7 +75,9 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
   } satisfies Partial<FabricModel>;
 }
 
-export function circuitService(row: ServiceRow): CircuitService {
+export function circuitService(
+  row: Pick<ServiceRow, "id" | "name" | "terminator_strategy" | "encryption_required" | "max_idle_time_millis">,
+): CircuitService {
   return {
     id: row.id,
     name: row.name,
@@ -135,7 +137,6 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
 
 /**
  * Why a terminator cannot be made. Locks the rows that it refers to until the transaction ends, in the order in which sessions lock them.
- *
  * Checks the right to host again, by the rule for Bind sessions. A transaction that revokes that right waits for this one and then finds the terminator.
  */
 async function refusalOf(trx: Db, terminator: NewTerminator): Promise<TerminatorOutcome | undefined> {

@@ -71,9 +71,8 @@ export class Authenticators {
   }
 
   /**
-   * A new user name or password. A new password ends the API sessions made with the old one, except the one that is to be kept.
-   * @param options.requireUnchanged throws unless the stored hash is the one that the caller has proved to know
-   * @throws ApiError 409 for a certificate, 404
+   * Changes user name or password. A new password ends the API sessions made with the old one, except `keptSession`. `requireUnchanged` throws unless the
+   * stored hash is the one that the caller has proved to know. @throws ApiError 409 for a certificate, 404
    */
   async update(
     id: string,

@@ -137,9 +137,8 @@ export class Cas {
   }
 
   /**
-   * The token with which holders of the authority's certificates enroll by themselves. It never ends, and is good as long as the CA allows that. Its text stays the
-   * same while the controller has its address and its key.
-   * @throws ApiError 404, 400 while the CA is not verified or does not allow it
+   * The token with which holders of the authority's certificates enroll by themselves. It is valid while the CA allows that, and stays the same while the
+   * controller keeps its address and its key. @throws ApiError 404, 400 while the CA is not verified or does not allow it
    */
   async enrollmentJwt(id: string): Promise<string> {
     return this.#ctx.store.transaction(async (trx) => {

@@ -24,9 +24,8 @@ export class CertificateExtensions {
   }
 
   /**
-   * A new certificate for the one a client presents, with its alternative names; it counts after {@link confirm}, until then the old one does, or both do
-   * where the holder asks for that.
-   * @param presented leaf first
+   * Issues a new certificate for the one that a client presents (leaf first), with the same alternative names. Until {@link confirm} the old one counts, or
+   * both when the holder asks for that.
    * @throws ApiError 400 unless the presented leaf is the authenticator's, issued by the network, for clients, and usable by the identity's policy; 404
    */
   async extend(

@@ -180,8 +180,7 @@ export class Enrollments {
 
   /**
    * Signs again the tokens that another certificate than the served one has signed: their holders could not verify them. The one-time tokens in them, and
-   * their ends, stay. In batches, so that neither the database nor a request waits for it.
-   * @returns how many were signed
+   * their ends, stay. In batches, so that neither the database nor a request waits for it. Answers how many were signed.
    */
   async reissue(signal?: AbortSignal): Promise<number> {
     const { store, pki, now } = this.#ctx;

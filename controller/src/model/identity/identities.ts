@@ -112,8 +112,8 @@ export class Identities {
   }
 
   /**
-   * Applies the fields that are present. Who becomes an administrator authenticates again: API sessions from before end, as some
-   * ways to one are not for administrators (docs/security.md). A new external id ends the sessions that the former one has made.
+   * Applies the fields that are present. A new administrator has to authenticate again, because some ways to a session are not for administrators
+   * (docs/security.md): its API sessions end. A new external id ends the sessions that the former one has made.
    * @throws ApiError 400 when the default administrator is to be none
    */
   async update(id: string, change: IdentityChange): Promise<void> {

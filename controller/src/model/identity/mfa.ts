@@ -36,8 +36,9 @@ export interface CodeUse {
 }
 
 /**
- * TOTP enrollments of identities (docs/protocol/authentication.md "One-time codes"). Secret and recovery codes lie sealed. The code of a step counts in the API session
- * that used it first, and opens no other one; but for the code that completed the enrollment, with which clients log in right afterwards. Wrong codes are answered slower and slower (`CodeAttempts`).
+ * TOTP enrollments of identities (docs/protocol/authentication.md "One-time codes"). Secret and recovery codes lie sealed. The code of a step counts in the
+ * API session that used it first, and opens no other one; but for the code that completed the enrollment, with which clients log in right afterwards. Wrong
+ * codes are answered slower and slower (`CodeAttempts`).
  */
 export class Mfa {
   readonly #ctx: ModelContext;

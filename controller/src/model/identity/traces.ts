@@ -20,6 +20,7 @@ const CHANNELS = {
   selectPath: TraceChannel.SelectPath,
   establishPath: TraceChannel.EstablishPath,
 };
+type Channel = keyof typeof CHANNELS;
 
 /** Identities whose circuits are traced, each until a time. In memory: a restart ends them. */
 export class Traces {
@@ -33,11 +34,7 @@ export class Traces {
   /** @throws ApiError 400 on `duration`, or `traceId` */
   enable(
     identityId: string,
-    spec: {
-      readonly duration: string;
-      readonly traceId: string;
-      readonly channels: readonly (keyof typeof CHANNELS)[];
-    },
+    spec: { readonly duration: string; readonly traceId: string; readonly channels: readonly Channel[] },
   ): Trace {
     const durationMs = parseDuration(spec.duration.replaceAll(" ", ""), { days: true });
     if (durationMs === undefined || durationMs < 0 || durationMs > MAX_DURATION_MS) {
@@ -46,10 +43,11 @@ export class Traces {
     if (spec.traceId.length > MAX_TRACE_ID_CHARACTERS) {
       throw fieldError("traceId", `traceId may have ${MAX_TRACE_ID_CHARACTERS} characters`, spec.traceId);
     }
-    this.#dropExpired();
+    const now = this.#now();
+    for (const [id, { until }] of this.#traces) if (until <= now) this.#traces.delete(id);
     const trace: Trace = {
       traceId: spec.traceId === "" ? randomUUID() : spec.traceId,
-      until: new Date(this.#now().getTime() + durationMs),
+      until: new Date(now.getTime() + durationMs),
       channelMask: maskOf(spec.channels),
     };
     this.#traces.set(identityId, trace);
@@ -65,14 +63,9 @@ export class Traces {
     const trace = this.#traces.get(identityId);
     return trace !== undefined && trace.until > this.#now() ? trace : undefined;
   }
-
-  #dropExpired(): void {
-    const now = this.#now();
-    for (const [id, { until }] of this.#traces) if (until <= now) this.#traces.delete(id);
-  }
 }
 
-function maskOf(channels: readonly (keyof typeof CHANNELS)[]): number {
+function maskOf(channels: readonly Channel[]): number {
   if (channels.length === 0) return TraceChannel.All;
   // Of all bits an unsigned number.
   return channels.reduce((mask, channel) => mask | CHANNELS[channel], 0) >>> 0;

@@ -16,8 +16,8 @@ const MAX_RESULTS = 1_000;
 const FIX_BATCH = 500;
 
 /**
- * Holds the stored network against its rules, and repairs what can be repaired. One run at a time, in the background, in short transactions, so that no request waits for it.
- * The rules are listed in docs/controller.md, "Integrity".
+ * Holds the stored network against its rules, and repairs what can be repaired. One run at a time, in the background, in short transactions, so that no
+ * request waits for it. The rules are listed in docs/controller.md, "Integrity".
  */
 export class DataIntegrity {
   readonly #ctx: ModelContext;
@@ -28,7 +28,7 @@ export class DataIntegrity {
   #start: Date | null = null;
   #end: Date | null = null;
   #error: string | null = null;
-  #results: { description: string; fixed: boolean }[] = [];
+  #results: { readonly description: string; fixed: boolean }[] = [];
   #isMore = false;
 
   constructor(ctx: ModelContext, mirror: PolicyMirror) {

@@ -22,8 +22,8 @@ export class Snapshots {
 
   /**
    * Writes a backup (`store/backup`) and answers where it lies.
-   * @param path a name below the folder of snapshots, with the placeholders `__DB_DIR__` (that folder), `__DB_FILE__`, `__DATE__` (yyyymmdd), `__TIME__` (hhmmss)
-   * and `__RAFT_INDEX__` (always 0); empty: `sallyport-<date>-<time>`
+   * @param path a name below the folder of snapshots, with the placeholders `__DB_DIR__` (that folder), `__DB_FILE__`, `__DATE__` (yyyymmdd), `__TIME__`
+   * (hhmmss) and `__RAFT_INDEX__` (always 0); empty: `sallyport-<date>-<time>`
    * @throws ApiError 429 `RATE_LIMITED` within a minute of the one before, 400 for a path that leads elsewhere
    */
   async create(path = ""): Promise<string> {

@@ -35,6 +35,8 @@ export interface EnrolledRouter {
   readonly tags: RouterRow["tags"];
 }
 
+type RouterCertificate = { readonly pem: string; readonly fingerprint: string };
+
 /** Ids given from outside become parts of addresses and messages. */
 const ROUTER_ID = /^[A-Za-z0-9._-]{1,100}$/;
 
@@ -167,16 +169,10 @@ export class Routers {
   }
 
   /**
-   * Makes a newly issued certificate the router's, in a transaction.
-   * @param held the fingerprint by which the router asked for it; absent when a token of enrollment did
+   * Makes a newly issued certificate the router's. `held`: the fingerprint by which the router asked for it; absent after an enrollment.
    * @throws ApiError 401 when that one was withdrawn or replaced since
    */
-  async setCertificate(
-    trx: Db,
-    id: string,
-    certificate: { pem: string; fingerprint: string },
-    held?: string,
-  ): Promise<void> {
+  async setCertificate(trx: Db, id: string, certificate: RouterCertificate, held?: string): Promise<void> {
     const before = await this.#locked(trx, id);
     requireHeld(before, held);
     await updateEntity(trx, "router", id, {
@@ -190,12 +186,7 @@ export class Routers {
   }
 
   /** Keeps a renewed certificate until the router confirms it; the present one stays valid. As {@link setCertificate}. */
-  async setUnverifiedCertificate(
-    trx: Db,
-    id: string,
-    certificate: { pem: string; fingerprint: string },
-    held: string,
-  ): Promise<void> {
+  async setUnverifiedCertificate(trx: Db, id: string, certificate: RouterCertificate, held: string): Promise<void> {
     requireHeld(await this.#locked(trx, id), held);
     await updateEntity(trx, "router", id, {
       unverified_cert_pem: certificate.pem,

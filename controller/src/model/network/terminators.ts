@@ -21,8 +21,7 @@ export class Terminators {
   }
 
   /**
-   * Made by an administrator. `hostId`: the identity that hosts, for the choice of terminators.
-   * @param secretField what the API that is used calls `identitySecret`
+   * Made by an administrator. `hostId`: the identity that hosts, for the choice of terminators. `secretField`: the API's name of the secret.
    * @throws ApiError 404 for an unknown service or router, 400 on `secretField` when the instance id is hosted with another secret
    */
   async create(

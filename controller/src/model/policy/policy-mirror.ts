@@ -68,9 +68,7 @@ export class PolicyMirror {
   /** Reloads everything: for when memory was found to differ from the store. */
   async renew(): Promise<void> {
     this.close();
-    // Missed changes may concern any identity: every client lists its services once.
-    this.#startedAt = this.#ctx.now();
-    this.#updates = new ServiceUpdates();
+    this.#forgetUpdates();
     await this.current();
   }
 
@@ -93,14 +91,18 @@ export class PolicyMirror {
       },
       onReset: async () => {
         await this.#loaded?.catch(() => undefined);
-        // Missed changes may concern any identity: every client lists its services once.
-        this.#startedAt = this.#ctx.now();
-        this.#updates = new ServiceUpdates();
+        this.#forgetUpdates();
         // A question asked meanwhile waits for it, and reloads if it fails: no answer comes from the old index.
         await this.#load();
       },
     });
     await (this.#loaded ?? this.#load());
+  }
+
+  /** Missed changes may concern any identity: every client lists its services once. */
+  #forgetUpdates(): void {
+    this.#startedAt = this.#ctx.now();
+    this.#updates = new ServiceUpdates();
   }
 
   /** Reloads everything. When loads overlap, the one that began last counts: another may have read older data. */

@@ -1,18 +1,13 @@
 /**
- * Role attributes of entities and role selectors of policies (docs/protocol/policy.md).
- *
- * A selector list holds `#attribute` and `@id` entries, or `#all` alone. It is stored taken apart: a flag, the attributes
- * and the ids.
+ * Role attributes of entities and role selectors of policies (docs/protocol/policy.md). A selector list holds `#attribute` and `@id` entries, or `#all` alone.
+ * It is stored as a flag, the attributes and the ids.
  */
 import { fieldError } from "@sallyport/api";
 import type { RoleSelector } from "../../policy/selector.ts";
 
 export const NOTHING: RoleSelector = { all: false, attrs: [], ids: [] };
 
-/**
- * Checks and orders the role attributes of an entity.
- * @throws ApiError 400 on field `roleAttributes` when one begins with `#` or `@`
- */
+/** Checks and orders the role attributes of an entity. @throws ApiError 400 on `field` when one begins with `#` or `@` */
 export function roleAttributes(values: readonly string[] | null | undefined, field = "roleAttributes"): string[] {
   const attributes = values ?? [];
   for (const attribute of attributes) {
@@ -57,8 +52,7 @@ export interface NamedEntity {
 }
 
 /**
- * Replaces names behind `@` by ids; an id wins over another entity's equal name.
- * @param found every entity whose id or name is among `selector.ids`
+ * Replaces names behind `@` by ids; an id wins over another entity's equal name. `found` holds every entity whose id or name is among `selector.ids`.
  * @throws ApiError 400 on `field` when one is neither an id nor a name
  */
 export function resolveSelector(

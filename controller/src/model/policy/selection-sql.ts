@@ -1,7 +1,6 @@
 /**
  * The rule of `policy/selector.ts` as SQL conditions, in both directions: the entities that a selector means, and the policies that mean an entity.
- *
- * Nothing else in the controller writes this rule in SQL, but for the integrity check: it compares the results of these conditions with its own.
+ * Only the integrity check writes this rule in SQL again: it compares the results of these conditions with its own.
  */
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { Attributed, RoleSelector, Semantic } from "../../policy/selector.ts";

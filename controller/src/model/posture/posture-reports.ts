@@ -29,9 +29,8 @@ export interface Unwritten {
 }
 
 /**
- * What devices reported, by identity, and what belongs to single API sessions. Everything is decided by what is in memory; of the devices, the store has a copy
- * (`stored-reports.ts`), whose reports are read when they are asked for first. Bounded in every direction, because everything in it comes from clients:
- * what is stored and was not read yet counts, too.
+ * What devices reported, by identity, and what belongs to single API sessions. Memory decides everything; the store keeps a copy of the device reports
+ * (`stored-reports.ts`), read at the first use. Everything comes from clients and so is bounded, stored reports that were not read yet included.
  */
 export class PostureReports {
   readonly #limits: typeof REPORT_LIMITS;

@@ -140,8 +140,8 @@ export class Posture {
   }
 
   /**
-   * Takes reports of a client. What they change for its services shows in its service-update stamp; sessions that no longer pass end. Reports that change what passes
-   * are in the store when this resolves: a controller that is killed must not go back to what let through.
+   * Takes reports of a client. Changes for its services show in its service-update stamp; sessions that no longer pass end. Reports that change which checks
+   * pass are in the store when this resolves: a controller that is killed must not go back to an earlier report.
    * @returns the services that require TOTP again because the device woke up or was unlocked
    */
   async report(
@@ -252,7 +252,10 @@ export class Posture {
     });
   }
 
-  /** What has to be known before anything is decided: when TOTP was passed in the sessions of an earlier run, and what the devices of these identities reported then. */
+  /**
+   * What has to be known before anything is decided: when TOTP was passed in the sessions of an earlier run, and what the devices of these identities
+   * reported then.
+   */
   async ready(identityIds: readonly string[] = []): Promise<void> {
     this.#loaded ??= this.#load();
     try {

@@ -11,8 +11,9 @@ const DAY_MS = 86_400_000;
 const KEPT_MS = 7 * DAY_MS;
 
 /**
- * The copy of device reports in the store, for the next start: clients such as the Go SDK send a value only when it differs from the one they sent last, so a controller
- * that forgot would refuse them until something changes. Reports only note what is to be written; {@link flush} writes it. Source: docs/protocol/posture.md, "Reports".
+ * The copy of device reports in the store, for the next start: clients such as the Go SDK send a value only when it differs from the one they sent last, so a
+ * controller that forgot would refuse them until something changes. Reports only note what is to be written; {@link flush} writes it. Source:
+ * docs/protocol/posture.md, "Reports".
  */
 export class StoredReports {
   readonly #ctx: ModelContext;

@@ -106,10 +106,8 @@ export class ApiSessions {
       .slice(0, surplus)
       .map((row) => row.id);
     const ended = await endApiSessions(trx, sql`a.id = ANY (${idlest}::text[])`);
-    this.#ctx.log.info(
-      { identityId, ended: ended.length },
-      "an identity has too many API sessions: the idlest have ended",
-    );
+    const message = "an identity has too many API sessions: the idlest have ended";
+    this.#ctx.log.info({ identityId, ended: ended.length }, message);
   }
 
   async findByToken(db: Db, token: string): Promise<ApiSessionRow | undefined> {

@@ -13,8 +13,8 @@ export interface EndedSession {
 }
 
 /**
- * Deletes the API sessions (`a`) that fulfil the condition, with their sessions. Answers the ids. They are locked first: a session that is being made below one is then
- * there for the statement that deletes, and its end is in the change log.
+ * Deletes the API sessions (`a`) that fulfil the condition, with their sessions. Answers the ids. They are locked first: a session that is being made below
+ * one is then there for the statement that deletes, and its end is in the change log.
  */
 export async function endApiSessions(trx: Db, condition: RawBuilder<SqlBool>): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`SELECT a.id FROM api_session a WHERE ${condition} FOR UPDATE OF a`.execute(

@@ -41,12 +41,10 @@ export class Sessions {
   }
 
   /**
-   * The session of this API session, service and type: the existing one while policy allows it, or a new one if it does. Decided and made in one
-   * transaction, which holds the identity, the service and a policy that grants it: a request that takes the access away waits for it, and then finds the session.
-   *
-   * @throws ApiError 404 when the identity cannot see the service or the API session ended meanwhile, 400 when it may not dial or bind it, 409 `INVALID_POSTURE` when posture
-   * checks of every policy that allows it fail, 400 `NO_EDGE_ROUTERS_AVAILABLE`
-   * when no edge router serves both (online or not), 429 when the identity has too many sessions and none for this service to make room
+   * The session of this API session, service and type: the existing one while policy allows it, else a new one. One transaction decides and makes it, and
+   * holds the identity, the service and a policy that grants it: a request that takes the access away waits for it, and then finds the session.
+   * @throws ApiError 404 when the identity cannot see the service or the API session ended; 400 when it may not dial or bind it; 409 `INVALID_POSTURE` when
+   * checks of every policy that allows it fail; 400 `NO_EDGE_ROUTERS_AVAILABLE` when no edge router serves both; 429 when the identity has too many sessions
    */
   async create(
     apiSession: Pick<ApiSessionRow, "id">,

@@ -68,9 +68,8 @@ function line(value: object): Buffer {
 const MAX_LINE_BYTES = 1_048_576;
 
 /**
- * The parts of a file in order, with bounded memory.
- * @throws BackupError when it is no backup, of a newer format, cut short, or changed: the checksum is compared at the end, so a reader that acts on the
- * parts goes through the file once before.
+ * The parts of a file in order, with bounded memory. @throws BackupError when it is no backup, of a newer format, cut short, or changed: the checksum is
+ * compared at the end, so a reader that acts on the parts goes through the file once before.
  */
 export async function* readBackupFile(file: string): AsyncGenerator<BackupPart> {
   const damaged = (what: string, cause?: unknown) =>

@@ -52,7 +52,6 @@ export async function verifyBackup(file: string): Promise<Manifest> {
 /**
  * Fills an empty database from a backup: the file is checked first, the schema of the backup made, all rows loaded in one transaction with every constraint in
  * force, and the schema brought up to date. When it fails, the database holds nothing but the empty schema, and the call can be repeated.
- *
  * @throws BackupError when the file or the database does not fit; MigrationError
  */
 export async function restoreBackup({ connection, file, answerMs, log }: RestoreOptions): Promise<RestoreReport> {

@@ -45,9 +45,8 @@ const SESSION = [
 ];
 
 /**
- * Writes everything that the database holds into one file, as it is at one moment: in one REPEATABLE READ transaction, which hinders no other work. The file
- * appears under its name when it is complete and on disk, readable by its owner only. What is sealed in the database stays sealed in it.
- *
+ * Writes the content of the database at one moment into one file: in one REPEATABLE READ transaction, which blocks no other work. The file appears under its
+ * name when it is complete and on disk, readable by its owner only. Sealed values stay sealed in it.
  * @throws BackupError when the file exists or cannot be written, or the database does not hold this controller's schema
  */
 export async function writeBackup({ connection, file, signal, answerMs, log }: BackupOptions): Promise<BackupReport> {

@@ -43,8 +43,8 @@ interface KnownText {
 }
 
 /**
- * The names under which statements are prepared: a hash of their text. PostgreSQL then parses each text once per connection, which saves a third to a half of its
- * work for short queries. After 1,000 distinct texts, new ones are not prepared, so that generated texts cost no memory.
+ * The names under which statements are prepared: a hash of their text. PostgreSQL then parses each text once per connection, which saves a third to a half of
+ * its work for short queries. After 1,000 distinct texts, new ones are not prepared, so that generated texts cost no memory.
  */
 export class StatementNames {
   readonly #known = new Map<string, KnownText>();

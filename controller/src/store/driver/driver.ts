@@ -40,12 +40,12 @@ export function storeDialect(options: StoreDriverOptions): Dialect {
  * How the store runs its statements.
  *
  * - **Prepared statements.** Each connection prepares a statement once ({@link StatementNames}).
- * - **Change log.** A statement declares by its options that it appends to the log, and the driver reports it to `onAppended`. It refuses a statement that appends
- *   without saying so.
+ * - **Change log.** A statement declares by its options that it appends to the log, and the driver reports it to `onAppended`. It refuses a statement that
+ *   appends without saying so.
  * - **Pipelining.** Within a transaction, a statement with `isPipelined` is sent together with the next one. If it fails, the server refuses the rest of the
  *   transaction. BEGIN is awaited: if it failed, the statements after it would take effect outside a transaction.
- * - **The right to work on the database.** While `holding` says that the lock is lost, no connection is handed out. Each connection names the epoch of `holding`.
- *   When the server refuses a statement of that epoch, it calls `holding.fenced`.
+ * - **The right to work on the database.** While `holding` says that the lock is lost, no connection is handed out. Each connection names the epoch of
+ *   `holding`. When the server refuses a statement of that epoch, it calls `holding.fenced`.
  * - **Silent servers.** The pool bounds the wait for each answer. A transaction that does long work has as long as {@link beginLongWork} says.
  * - **Outages.** The result of each connect and each query is reported to `outage`, which chooses the error that the caller gets.
  */

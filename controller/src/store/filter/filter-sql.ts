@@ -129,9 +129,8 @@ export function filterSql(fields: EntityFields, node: FilterNode): RawBuilder<Sq
 }
 
 /**
- * The condition of `roleFilter` and `roleSemantic`: `#` values are combined by the semantic, entities named by `@id` are
- * added, `#all` is everything. Undefined when there is nothing to filter by.
- * @throws ApiError 400 on a value that begins with neither
+ * The condition of `roleFilter` and `roleSemantic`: the semantic combines `#` values, `@id` adds entities, `#all` is everything. Undefined when there is
+ * nothing to filter by. @throws ApiError 400 on a value that begins with neither
  */
 export function roleFilterSql(
   columns: { readonly id: string; readonly attributes: string },

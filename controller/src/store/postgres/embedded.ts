@@ -140,10 +140,8 @@ export class EmbeddedPostgres {
       this.#guard?.stop(child);
       const inTime = await Promise.race([ended.then(() => true), delay(STOP_LIMIT_MS, false, { ref: false })]);
       if (!inTime) {
-        this.#options.log.warn(
-          { dir: this.#options.dir },
-          "the embedded PostgreSQL did not stop in time: stopping it at once",
-        );
+        const { dir, log } = this.#options;
+        log.warn({ dir }, "the embedded PostgreSQL did not stop in time: stopping it at once");
         const pid = await this.pid();
         if (pid !== undefined) process.kill(pid, "SIGQUIT");
         await ended;
@@ -201,12 +199,10 @@ export class EmbeddedPostgres {
       await this.#writeAccessRules();
       await onSurvivor(connectionTo(survivor.socketDir, DATABASE));
     }
-    log.info(
-      { dir, pid: survivor.pid },
-      "embedded PostgreSQL: stopping the server that a former controller left behind",
-    );
+    const { pid } = survivor;
+    log.info({ dir, pid }, "embedded PostgreSQL: stopping the server that a former controller left behind");
     try {
-      process.kill(survivor.pid, "SIGINT");
+      process.kill(pid, "SIGINT");
     } catch (error) {
       // It notices that its controller is gone, too, and may have ended since it was looked for.
       if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
@@ -215,7 +211,7 @@ export class EmbeddedPostgres {
     while (await isAlive(survivor, dir)) {
       if (Date.now() > deadline) {
         throw new EmbeddedPostgresError(
-          `the PostgreSQL with process number ${survivor.pid} on ${dir} does not stop: stop it by hand`,
+          `the PostgreSQL with process number ${pid} on ${dir} does not stop: stop it by hand`,
         );
       }
       await delay(RETRY_MS);

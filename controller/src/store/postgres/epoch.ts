@@ -36,14 +36,13 @@ export async function currentEpoch(client: pg.ClientBase, answerMs = ANSWER_MS):
 }
 
 /**
- * Begins the epoch `epoch` and so ends the one before. Waits first until the write transactions of that one have ended.
+ * Begins the epoch `epoch` (a new UUID) and so ends the one before. Waits first until the write transactions of that one have ended.
  *
- * After a restore, a move to another server, or a failover, the numbers of transactions in the database mean nothing. Then the database begins a new life: this
- * function empties the change log and removes the position and the timeline of the router data model. Source: docs/protocol/store.md, "A new life".
+ * After a restore, a move to another server, or a failover, the numbers of transactions in the database are not valid. Then the database begins a new life:
+ * this function empties the change log and removes the position and the timeline of the router data model. Source: docs/protocol/store.md, "A new life".
  *
- * @param epoch the id of the epoch, a new UUID
  * @returns whether a new life began
- * @throws Error when the server does not answer in time; the connection must be ended then. Whether the epoch began is not known then.
+ * @throws Error when the server does not answer in time. The connection must be ended then, and whether the epoch began is not known.
  */
 export async function beginEpoch(
   client: pg.ClientBase,

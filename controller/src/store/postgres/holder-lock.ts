@@ -48,10 +48,9 @@ export interface HolderLockOptions {
 }
 
 /**
- * The right to be the only controller on a database: an advisory lock of PostgreSQL, held by a connection of its own for as long as
- * the controller lives, and gone with it, however it ends; and an epoch, without which nothing is written ({@link beginEpoch}).
- *
- * The lock is lost with its connection, so while that is taken again nothing is served: another controller may have it. Source: docs/protocol/store.md, "One controller".
+ * The right to be the only controller on a database: an advisory lock of PostgreSQL, held by a connection of its own until the controller ends, in whatever
+ * way; and an epoch, without which nothing is written ({@link beginEpoch}). The lock is lost with its connection: until the controller has it again, it
+ * serves nothing. Source: docs/protocol/store.md, "One controller".
  */
 export class HolderLock {
   readonly #options: HolderLockOptions;
@@ -93,9 +92,9 @@ export class HolderLock {
   async begin(): Promise<void> {
     const client = this.#client;
     if (client === undefined) throw new Error("the connection that holds the database was lost");
-    const isNewLife = await this.#beginEpoch(client);
-    if (isNewLife)
+    if (await this.#beginEpoch(client)) {
       this.#options.log.info({}, "the database begins a new life: change log and router data model start from empty");
+    }
     this.#watch(client);
   }
 
@@ -234,10 +233,8 @@ export class HolderLock {
 }
 
 /**
- * Asks whether a controller holds the database at `connection`; where no server is, or one that starts or stops, none does.
- *
- * @throws DatabaseHeldError when one does
- * @throws Error when the server is there and does not say, however often it is asked
+ * Asks whether a controller holds the database at `connection`; without a server, or while it starts or stops, none does.
+ * @throws DatabaseHeldError when one does; Error when the server runs and does not answer the question
  */
 export async function requireUnheld(connection: pg.ClientConfig, patienceMs = 20_000): Promise<void> {
   const deadline = Date.now() + patienceMs;

@@ -24,8 +24,8 @@ export interface LongWorkOptions {
 
 /**
  * Watches a connection whose statements may take as long as they need: migrations, a backup, a restore. Every ten seconds another connection asks the server
- * what it does for this one. While a query runs and this program waits for the server, the connection ends with an error after three looks without an answer, or
- * while the server waits for this program and no byte passes. A server that refuses the other connection has answered: many clients may have used up its
+ * what it does for this one. While a query runs and this program waits for the server, the connection ends with an error after three looks without an answer,
+ * or while the server waits for this program and no byte passes. A server that refuses the other connection has answered: many clients may have used up its
  * connections. The watch ends with the connection.
  */
 export async function watchLongWork(
@@ -92,11 +92,7 @@ function bytesOf(client: pg.ClientBase): number {
   return bytesRead + bytesWritten;
 }
 
-/**
- * Does the server work for that connection? If it waits for its client, or has ended the connection, it does not.
- *
- * @returns the error with which the server refuses to say
- */
+/** Does the server work for that connection? Not if it waits for its client, or has ended the connection. Returns the error of a server that refuses to say. */
 async function lookFor(
   pid: number,
   connection: pg.ClientConfig,

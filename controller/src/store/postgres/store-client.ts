@@ -58,8 +58,8 @@ export const POOL_WAIT_MS = 5_000;
 export const ANSWER_MS = 5_000;
 
 /**
- * How many times {@link ANSWER_MS} a statement of a request waits for its answer: longer than the server works on it ({@link REQUEST_SETTINGS}). Then the server is
- * taken for silent, and the connection ends.
+ * How many times {@link ANSWER_MS} a statement of a request waits for its answer: longer than the server works on it ({@link REQUEST_SETTINGS}). Then the
+ * server is taken for silent, and the connection ends.
  */
 export const STATEMENT_ANSWERS = 3;
 

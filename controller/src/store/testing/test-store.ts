@@ -84,8 +84,8 @@ export async function testDatabase(): Promise<{ connection: PostgresConnection; 
 }
 
 /**
- * Resolves when every transaction of the server that is open now has ended. Tests that run at the same time have databases of their own, but one server, and what
- * they have open holds back what counts as past.
+ * Resolves when every transaction of the server that is open now has ended. Tests that run at the same time have databases of their own, but one server, and
+ * what they have open holds back what counts as past.
  */
 export async function settled({ db }: Pick<Store, "db">): Promise<void> {
   const { rows } = await sql<{ next: string }>`SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS next`.execute(
