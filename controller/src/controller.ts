@@ -3,6 +3,7 @@ import type { ConfigRead, ControllerConfig } from "@sallyport/controller-config"
 import {
   formatHostPort,
   HandshakeTurns,
+  type HostPort,
   type Identity,
   type Logger,
   parseVersionInfo,
@@ -30,7 +31,6 @@ import { circuitTraces } from "./fabric/circuits/circuit-traces.ts";
 import { startFabric } from "./fabric/fabric.ts";
 import { HealthChecks, healthPages } from "./health/health-checks.ts";
 import { HTTP_USER, startHttp } from "./http/server.ts";
-import { listening } from "./listening.ts";
 import { Management } from "./management/management.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { metricsPage, startMetricsListener } from "./metrics/serve-metrics.ts";
@@ -55,7 +55,6 @@ export interface ControllerOptions {
   readonly config: ControllerConfig;
   /** The configuration file: relative paths in it start from its folder. */
   readonly file: string;
-  /** Where in it a value stands. */
   readonly placeOf: ConfigRead["placeOf"];
   readonly env: NodeJS.ProcessEnv;
   readonly productVersion: string;
@@ -67,7 +66,7 @@ export interface Controller {
   readonly id: string;
   readonly apiPort: number;
   readonly ctrlPort: number;
-  /** Looks at certificates and keys now: renews what is due, and takes over what another process has changed. */
+  /** Checks certificates and keys now: renews what is due, and applies what another process has changed. */
   reload(): Promise<void>;
   /** Stops everything, last started first. */
   stop(): Promise<void>;
@@ -75,7 +74,7 @@ export interface Controller {
 
 /** Starts every part of a controller in order. When one fails, those before it are stopped, and its error is thrown. */
 export async function startController(options: ControllerOptions): Promise<Controller> {
-  const { config, file, env, log } = options;
+  const { config, file, placeOf, env, log } = options;
   const stops: { name: string; stop: () => Promise<unknown> | unknown }[] = [];
   const stop = async () => {
     for (const part of stops.splice(0).reverse()) {
@@ -87,16 +86,16 @@ export async function startController(options: ControllerOptions): Promise<Contr
     }
   };
   try {
-    let scraper = await scrapeCertificate(config, file, options.placeOf);
+    let scraper = await scrapeCertificate(config, file, placeOf);
     const operatorCertificates = await OperatorCertificates.load({
       files: serverCertificateFiles(config, file),
       apiHost: config.api.advertise.host,
-      ...{ configFile: file, placeOf: options.placeOf, log },
+      ...{ configFile: file, placeOf, log },
     });
     const secrets = await loadSecrets(secretKeyFile(config, file), env);
     const metrics = new Metrics();
     const store = await openStore({
-      ...storeLocation(config, file, options.placeOf),
+      ...storeLocation(config, file, placeOf),
       onLost: options.onLost,
       onQuery: (seconds, isOk) => metrics.queried(seconds, isOk),
       changeLogSeconds: config.upkeep.changeLog / 1_000,
@@ -124,13 +123,11 @@ export async function startController(options: ControllerOptions): Promise<Contr
     });
     stops.push({ name: "events", stop: () => events.close() });
     const ctx = {
-      store,
+      ...{ store, secrets, log },
       pki: boundedPki(pki),
-      secrets,
       settings: modelSettings(config, file),
       now: () => new Date(),
       events: events.dispatcher,
-      log,
     };
     const model = createModel(ctx);
     const upkeep = startUpkeep(ctx, model, (what, count) => metrics.swept(what, count));
@@ -139,7 +136,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const identity = pki.serverIdentity;
     const serveWith = (own: Identity) => {
       for (const port of new Set([apiPort, ctrlPort])) port.setIdentity(own);
-      // Routers, who may share the port, go on seeing the network's own.
+      // Routers may share the port: they still get the network's own certificate.
       if (operatorCertificates.isUsed) apiPort.setUserIdentity(HTTP_USER, operatorCertificates.identityBeside(own));
     };
     const turns = new HandshakeTurns();
@@ -169,17 +166,11 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "fabric", stop: () => fabric.close() });
     fabric.onEvent(circuitTraces(traceOf, log));
     events.connect({ db: store.db, changes: store.changes, fabric, counts: () => summarize(store.db) });
-    const info = {
-      version: parseVersionInfo(versionInfo()),
-      runtimeVersion: process.version,
-      apiAddress: ctx.settings.apiAddress,
-    };
+    const version = parseVersionInfo(versionInfo());
     const { handlers, authenticate } = createApi({
-      ctx,
-      model,
-      fabric,
-      info,
-      auth: await authSettings(config, file, options.placeOf),
+      ...{ ctx, model, fabric },
+      info: { version, runtimeVersion: process.version, apiAddress: ctx.settings.apiAddress },
+      auth: await authSettings(config, file, placeOf),
     });
     const management = new Management({
       controllerId: pki.controllerId,
@@ -207,23 +198,15 @@ export async function startController(options: ControllerOptions): Promise<Contr
       pages: [
         ...healthPages(new HealthChecks({ db: store.db, outage: store.outage })),
         trustPage(secrets, () => pki.clientBundlePem),
-        metricsPage(
-          metrics,
-          (certificates) => scraper !== undefined && certificates[0]?.raw.equals(scraper.raw) === true,
-        ),
+        metricsPage(metrics, ([leaf]) => scraper !== undefined && leaf?.raw.equals(scraper.raw) === true),
       ],
       onAnswered: (answer) => metrics.answered(answer),
     });
     stops.push({ name: "http", stop: () => http.close() });
     const unmeasure = measureController({ metrics, store, model, fabric, http });
     stops.push({ name: "metrics", stop: unmeasure });
-    const carried = () => events.usage.byCounter();
-    metrics.gauge(
-      "sallyport_usage_bytes",
-      "Bytes of circuits, as routers reported them since the start",
-      carried,
-      "counter",
-    );
+    const usage = "Bytes of circuits, as routers reported them since the start";
+    metrics.gauge("sallyport_usage_bytes", usage, () => events.usage.byCounter(), "counter");
     const { bind: metricsBind } = config.metrics;
     if (metricsBind) {
       const listener = await listening("metrics.bind", metricsBind, file, () =>
@@ -239,22 +222,39 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "certificates of the operator", stop: () => operatorCertificates.stop() });
     const reload = async () => {
       await operatorCertificates.reload();
-      scraper = await scrapeCertificate(config, file, options.placeOf);
+      scraper = await scrapeCertificate(config, file, placeOf);
       await certificates.check();
     };
-    log.info(
-      {
-        id: pki.controllerId,
-        api: formatHostPort(config.api.advertise),
-        ctrl: formatHostPort(config.ctrl.advertise),
-        apiPort: apiPort.port,
-        ctrlPort: ctrlPort.port,
-      },
-      "controller ready",
-    );
-    return { id: pki.controllerId, apiPort: apiPort.port, ctrlPort: ctrlPort.port, reload, stop };
+    const [api, ctrl] = [config.api.advertise, config.ctrl.advertise].map(formatHostPort);
+    const { controllerId: id } = pki;
+    const ports = { apiPort: apiPort.port, ctrlPort: ctrlPort.port };
+    log.info({ id, api, ctrl, ...ports }, "controller ready");
+    return { id, ...ports, reload, stop };
   } catch (error) {
     await stop();
     throw error;
+  }
+}
+
+/** An address of the configuration that the controller cannot listen on. The message names the setting. */
+class ListeningError extends Error {
+  override name = "ListeningError";
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE: "another program listens there: stop it, or choose another port",
+  EACCES: "the system does not allow it: choose a port from 1024 on, or give the program the right",
+  EADDRNOTAVAIL: "this machine has no such address: choose one of its own, or leave the host empty for all",
+  ENOTFOUND: "the name is not known: choose an address of this machine",
+};
+
+/** Begins to listen on an address of the configuration. @throws ListeningError */
+async function listening<T>(setting: string, at: HostPort, file: string, listen: () => Promise<T>): Promise<T> {
+  try {
+    return await listen();
+  } catch (error) {
+    const { code = "", message } = error as NodeJS.ErrnoException;
+    const text = `cannot listen on ${formatHostPort(at)} (${setting} in ${file}): ${REASONS[code] ?? message}`;
+    throw new ListeningError(text, { cause: error });
   }
 }

@@ -2,12 +2,18 @@
 import { readFile } from "node:fs/promises";
 import { ConfigError } from "@sallyport/config-file";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
-import { type CommandContext, ExitStatus } from "./commands/command.ts";
-import { type Command, parseCommandLine, USAGE, UsageError } from "./commands/command-line.ts";
+import {
+  type CommandContext,
+  type ControllerCommand,
+  ExitStatus,
+  parseCommandLine,
+  USAGE,
+  UsageError,
+} from "./commands/command-line.ts";
 import { createLogger, withoutSecrets } from "./config/logging.ts";
 import { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
 
-/** Runs one command line to its end and answers the exit status. Everything that goes wrong is said on standard error in one message. */
+/** Runs one command line to its end and answers the exit status. An error becomes one message on standard error. */
 export async function main(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   try {
     return await execute(parseCommandLine(args), env);
@@ -19,7 +25,7 @@ export async function main(args: readonly string[], env: NodeJS.ProcessEnv): Pro
   }
 }
 
-async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number> {
+async function execute(command: ControllerCommand, env: NodeJS.ProcessEnv): Promise<number> {
   switch (command.command) {
     case "help":
       process.stdout.write(USAGE);
@@ -32,14 +38,10 @@ async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number
       await initNetwork(command, commandContext(env));
       return ExitStatus.Done;
     }
-    case "backup": {
-      const { backupNetwork } = await import("./commands/backup.ts");
-      await backupNetwork(command, commandContext(env));
-      return ExitStatus.Done;
-    }
+    case "backup":
     case "restore": {
-      const { restoreNetwork } = await import("./commands/backup.ts");
-      await restoreNetwork(command, commandContext(env));
+      const { backupNetwork, restoreNetwork } = await import("./commands/backup.ts");
+      await (command.command === "backup" ? backupNetwork : restoreNetwork)(command, commandContext(env));
       return ExitStatus.Done;
     }
     case "admin": {
@@ -81,7 +83,7 @@ function complain(text: string): void {
 }
 
 if (import.meta.main) {
-  // Whoever reads our output may stop reading (`init | head`): what we do goes on all the same.
+  // A reader of the output may stop reading (`init | head`): the command continues.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
   process.exitCode = await main(process.argv.slice(2), process.env);
 }

@@ -1,6 +1,5 @@
-import { Authentication } from "../auth/authentication.ts";
+import { Authentication, type AuthSettings } from "../auth/authentication.ts";
 import { Enrolling } from "../auth/enrolling.ts";
-import type { AuthSettings } from "../auth/settings.ts";
 import type { AllHandlers, Authenticate } from "../http/context.ts";
 import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
@@ -11,20 +10,14 @@ import type { ApiDependencies, ControllerInfo, FabricView } from "./dependencies
 import { fabricHandlers } from "./fabric/handlers.ts";
 import { identityHandlers, tracingHandlers } from "./identity/identity-handlers.ts";
 import { mfaAdministrationHandlers } from "./mfa/mfa-handlers.ts";
-import { networkHandlers } from "./network/network-handlers.ts";
+import { networkHandlers, routerHandlers } from "./network/network-handlers.ts";
 import { policyHandlers } from "./network/policy-handlers.ts";
-import { routerHandlers } from "./network/router-handlers.ts";
 import { postureHandlers } from "./posture/posture-handlers.ts";
 import { sharedHandlers } from "./shared-handlers.ts";
-import { databaseHandlers } from "./system/database-handlers.ts";
+import { databaseHandlers } from "./system/system-handlers.ts";
 
 /** The paths of enrolling clients; not those of the enrollments that administrators manage. */
 const ENROLLING = /^\/enroll(\/|$)/;
-
-export interface Api {
-  readonly handlers: AllHandlers;
-  readonly authenticate: Authenticate;
-}
 
 /** The handlers of all APIs on a model; `http/server.ts` serves them. */
 export function createApi(parts: {
@@ -33,7 +26,7 @@ export function createApi(parts: {
   readonly fabric: FabricView;
   readonly info: ControllerInfo;
   readonly auth: AuthSettings;
-}): Api {
+}): { readonly handlers: AllHandlers; readonly authenticate: Authenticate } {
   const { ctx, model } = parts;
   const authentication = new Authentication(ctx, model, parts.auth);
   const deps: ApiDependencies = { ...parts, authentication, enrolling: new Enrolling(ctx, model) };

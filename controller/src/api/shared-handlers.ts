@@ -9,20 +9,19 @@ import {
   selectPage,
   type sharedOperations,
 } from "@sallyport/api";
-import { withCsrErrors } from "../auth/csr-errors.ts";
+import { withCsrErrors } from "../auth/client-certificate.ts";
 import type { ApiHandlers } from "../http/context.ts";
-import { announce } from "./announcement.ts";
-import { ownSession } from "./client/viewer.ts";
+import { announce, ownSession } from "./caller.ts";
 import type { ApiDependencies } from "./dependencies.ts";
-import { OWN_AUTHENTICATOR_FIELDS } from "./lists/client-fields.ts";
-import { listed, only } from "./lists/listing.ts";
+import { OWN_AUTHENTICATOR_FIELDS } from "./lists/fields.ts";
+import { detail, listed } from "./lists/listing.ts";
 import { mfaHandlers } from "./mfa/mfa-handlers.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { showIdentity } from "./render/identity.ts";
 import { renderCurrentApiSession } from "./render/session.ts";
-import { specHandlers } from "./system/spec-handlers.ts";
+import { specHandlers } from "./system/system-handlers.ts";
 
-/** What controllers of a cluster could be filtered by. */
+/** Filters for the members of a cluster, of which a controller alone lists none. */
 const CONTROLLER_FIELDS: MemoryFields<never> = {
   id: { type: "string", read: () => null },
   createdAt: { type: "datetime", read: () => null },
@@ -43,11 +42,9 @@ const NETWORK_JWT_FIELDS: MemoryFields<{ readonly name: string; readonly token: 
 /** Operations that both APIs have. */
 export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof sharedOperations> {
   const { model, authentication, info } = deps;
-  const { db } = deps.ctx.store;
-  const { pki } = deps.ctx;
-
+  const { pki, store } = deps.ctx;
+  const { db } = store;
   const version = async () => ({ data: versionOf(deps) });
-
   return {
     ...mfaHandlers(deps),
     ...specHandlers(apiTime(deps.ctx.now())),
@@ -56,20 +53,14 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
     listEnumeratedCapabilities: async () => ({ data: capability.options }),
     listWellKnownCas: async () => ({ body: pki.caBundlePkcs7Base64() }),
     listNetworkJWTs: async ({ list }) => {
-      const issuer = `https://${info.apiAddress}/`;
-      const token = pki.signJwt({
-        iss: issuer,
-        sub: issuer,
-        aud: ["openziti-enroller"],
-        jti: randomUUID(),
-        em: "network",
-      });
+      const iss = `https://${info.apiAddress}/`;
+      const token = pki.signJwt({ iss, sub: iss, aud: ["openziti-enroller"], jti: randomUUID(), em: "network" });
       return {
         ...selectPage([{ name: "default", token }], NETWORK_JWT_FIELDS, list),
         filterableFields: Object.keys(NETWORK_JWT_FIELDS),
       };
     },
-    // Only members of a cluster are listed; a controller alone lists none, and clients take that as "one controller".
+    // Clients take an empty list as "one controller".
     listControllers: async ({ list }) => ({
       ...selectPage([], CONTROLLER_FIELDS, list),
       filterableFields: Object.keys(CONTROLLER_FIELDS),
@@ -104,9 +95,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
     }),
     deleteCurrentAPISession: ({ session: context }) => model.apiSessions.delete(context.apiSessionId),
 
-    getCurrentIdentity: async ({ session: context }) => ({
-      data: await showIdentity(deps, context.identityId),
-    }),
+    getCurrentIdentity: async ({ session: context }) => ({ data: await showIdentity(deps, context.identityId) }),
     listCurrentIdentityAuthenticators: ({ list, session: context }) =>
       listed(
         db.selectFrom("authenticator").selectAll().where("authenticator.identity_id", "=", context.identityId),
@@ -115,11 +104,8 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
         list,
         (rows) => renderOwnAuthenticators(deps, rows),
       ),
-    detailCurrentIdentityAuthenticator: async ({ params, session: context }) => ({
-      data: only(
-        await renderOwnAuthenticators(deps, [await model.authenticators.owned(db, params.id, context.identityId)]),
-      ),
-    }),
+    detailCurrentIdentityAuthenticator: async ({ params, session: context }) =>
+      detail(deps, renderOwnAuthenticators, await model.authenticators.owned(db, params.id, context.identityId)),
     updateCurrentIdentityAuthenticator: ({ params, body, session: context, request }) =>
       authentication.changeOwn(params.id, context, body, request),
     patchCurrentIdentityAuthenticator: ({ params, body, session: context, request }) =>
@@ -141,7 +127,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
   };
 }
 
-/** The version document; it promises nothing that is not served. */
+/** The version document: the APIs that the controller serves, and no capabilities. */
 function versionOf({ info }: ApiDependencies) {
   const api = (path: string) => ({ v1: { apiBaseUrls: [`https://${info.apiAddress}${path}`], path } });
   return {

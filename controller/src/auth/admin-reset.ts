@@ -19,17 +19,17 @@ export interface AdminReset {
   /** A new user name; the one it has, or `admin`, when not given. */
   readonly username?: string | undefined;
   readonly password: string;
-  /** Put the administrator under an auth policy of its own that asks for nothing but the password. */
+  /** Assign an auth policy of its own that only requires the password. */
   readonly hasOwnPolicy: boolean;
 }
 
-/** What was done, and what would still keep the administrator out. */
 export interface AdminResetResult {
   readonly name: string;
   readonly username: string;
   readonly wasDisabled: boolean;
   readonly hadMfa: boolean;
   readonly endedSessions: number;
+  /** What would still keep the administrator out. */
   readonly obstacles: readonly string[];
 }
 
@@ -86,11 +86,10 @@ export async function resetAdministrator(
         hadMfa,
         endedSessions: ended.length,
         obstacles: [
-          ...(policy.updb_allowed ? [] : [`auth policy ${policy.name} does not allow passwords`]),
-          ...(policy.require_ext_jwt_signer === null
-            ? []
-            : [`auth policy ${policy.name} asks for a token of the external signer ${policy.require_ext_jwt_signer}`]),
-        ],
+          !policy.updb_allowed && "does not allow passwords",
+          policy.require_ext_jwt_signer !== null &&
+            `asks for a token of the external signer ${policy.require_ext_jwt_signer}`,
+        ].flatMap((obstacle) => (obstacle ? [`auth policy ${policy.name} ${obstacle}`] : [])),
       };
     }),
   );

@@ -27,7 +27,7 @@ it("tells of logins that succeed and that fail, and never of what was typed", as
         bearerTokens: [],
         remoteIp: "192.0.2.7",
       });
-    const { identity } = await login("admin");
+    const { session } = await login("admin");
     await expect(login("wrong-password-1")).rejects.toThrow();
     expect(output.events).toMatchObject([
       {
@@ -35,7 +35,7 @@ it("tells of logins that succeed and that fail, and never of what was typed", as
         event_type: "success",
         type: "password",
         success: true,
-        identity_id: identity.id,
+        identity_id: session.identity_id,
         auth_policy_id: "default",
         remote_address: "192.0.2.7",
         reason: "",

@@ -1,17 +1,15 @@
 import { ApiError } from "@sallyport/api";
 import { boundedLog, countedAddress, type Logger, shownText } from "@sallyport/wire";
 import type { EventSink } from "../events/event.ts";
-import { RateLimit } from "./limits/rate-limit.ts";
+import { type Rate, RateLimit } from "./limits/rate-limit.ts";
 import type { Proof } from "./primary/proof.ts";
-import type { Rate } from "./settings.ts";
 
-/** One attempt to authenticate: the identity, the method and the address. */
-export interface Attempt {
+export interface LoginAttempt {
   readonly method: string;
   readonly remoteIp: string;
 }
 
-/** How many failures become events, from one address and from all. Any client can cause as many as it likes. */
+/** Failures that become events, from one address and from all: any client can cause failures at will. */
 const FROM_ONE: Rate = { burst: 100, perMinute: 100 };
 const FROM_ALL: Rate = { burst: 1_000, perMinute: 1_000 };
 /** A reason may name an issuer, a key and an identity that the client claims. */
@@ -32,13 +30,13 @@ export class AuthenticationEvents {
     this.#fromAll = new RateLimit(FROM_ALL, now);
   }
 
-  succeeded({ method, remoteIp }: Attempt, proof: Proof): void {
+  succeeded({ method, remoteIp }: LoginAttempt, proof: Proof): void {
     const { principal, authenticatorId, improperClientCertChain } = proof;
     this.#events?.emit({
       namespace: "authentication",
       event_type: "success",
       type: method,
-      // A token is vouched for by a signer; everything else by an authenticator.
+      // A signer vouches for a token; an authenticator for everything else.
       authenticator_id: method === "ext-jwt" ? "" : authenticatorId,
       external_jwt_signer_id: method === "ext-jwt" ? authenticatorId.replace(/^extJwtId:/, "") : "",
       identity_id: principal.identity.id,
@@ -51,7 +49,7 @@ export class AuthenticationEvents {
   }
 
   /** The reason is the one that the log has; it holds no credential. */
-  failed({ method, remoteIp }: Attempt, error: unknown): void {
+  failed({ method, remoteIp }: LoginAttempt, error: unknown): void {
     if (this.#events === undefined) return;
     const from = countedAddress(remoteIp);
     if (this.#fromOne.take(from) > 0 || this.#fromAll.take("") > 0) {

@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import type { z } from "zod";
 import type { ModelContext } from "../model/context.ts";
 import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
-import { type IdentityRow, isDisabled } from "../model/identity/identities.ts";
+import { isDisabled } from "../model/identity/identities.ts";
 import type { Model } from "../model/model.ts";
 import type { ApiSessionRow } from "../model/session/api-sessions.ts";
 import { Statement } from "../store/driver/statement.ts";
@@ -13,27 +13,38 @@ import { AuthenticationEvents } from "./authentication-events.ts";
 import { networkLeaf } from "./client-certificate.ts";
 import { type OpenFactors, openFactors } from "./factors.ts";
 import { JwksCache } from "./jwt/jwks-cache.ts";
-import { JwksFetcher } from "./jwt/jwks-fetcher.ts";
+import { JwksFetcher, type JwksFetcherOptions } from "./jwt/jwks-fetcher.ts";
 import { TokenCheck } from "./jwt/token-check.ts";
-import { AttemptLimits, type Origin, originAt, originBehind } from "./limits/attempt-limits.ts";
-import { ProxyingRouters } from "./limits/proxying-routers.ts";
+import {
+  AttemptLimits,
+  type AttemptRates,
+  type Origin,
+  originAt,
+  originBehind,
+  ProxyingRouters,
+} from "./limits/attempt-limits.ts";
 import { isStillRight } from "./password.ts";
 import { CertificateLogin } from "./primary/certificate-login.ts";
 import { PasswordLogin } from "./primary/password-login.ts";
-import type { Principal, Proof } from "./primary/proof.ts";
+import { type Principal, type Proof, requireStanding } from "./primary/proof.ts";
 import { ProxiedCertificateLogin, type ProxiedCertificates } from "./primary/proxied-certificate-login.ts";
-import { requireStanding } from "./primary/standing.ts";
 import { TokenLogin } from "./primary/token-login.ts";
 import { SessionRows } from "./session-rows.ts";
-import type { AuthSettings } from "./settings.ts";
 
-/** A primary authentication as it is asked for. */
+/** What an operator decides about authentication (`auth` in controller.yml). */
+export interface AuthSettings {
+  readonly rateLimits: AttemptRates;
+  /** API sessions of one identity at once; a further one ends the one that is idle for longest. */
+  readonly maxApiSessions: number;
+  readonly jwks: JwksFetcherOptions;
+}
+
+/** A primary authentication as a client asks for it. */
 export interface LoginRequest {
   readonly method: "password" | "cert" | "ext-jwt";
   readonly username?: string | undefined;
   readonly password?: string | undefined;
   readonly peerCertificates: readonly X509Certificate[];
-  /** The router that passes the request on, and the client that it names. */
   readonly proxied?: ProxiedCertificates | undefined;
   /** Of the request's `Authorization` headers. */
   readonly bearerTokens: readonly string[];
@@ -45,12 +56,11 @@ export interface LoginRequest {
 }
 
 /** Where a request comes from: its connection, and the client that a proxying router names. */
-export type Source = Pick<LoginRequest, "remoteIp" | "proxied">;
+type Source = Pick<LoginRequest, "remoteIp" | "proxied">;
 
 /** A login that succeeded. */
 export interface Login {
   readonly session: ApiSessionRow;
-  readonly identity: IdentityRow;
   readonly open: OpenFactors;
   /** An administrator has asked for the certificate in use to be extended. */
   readonly isExtendRequested: boolean;
@@ -66,8 +76,6 @@ export interface AuthenticatedSession {
   readonly lastActivityAt: Date;
   readonly open: OpenFactors;
 }
-
-type OwnChange = z.output<typeof authenticatorPatchWithCurrent>;
 
 /** The one row that a request reads before anything else. */
 interface SessionOfToken {
@@ -100,8 +108,8 @@ const SESSION_OF_TOKEN = new Statement<SessionOfToken>(`
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
- * Primary authentication and the look-up of sessions (docs/protocol/authentication.md). To the caller every failed login looks the same;
- * the reason is in the error's `detail`, for the log.
+ * Primary authentication and the look-up of sessions (docs/protocol/authentication.md). To callers every failed login looks the same; the reason is in the
+ * error's `detail`, for the log.
  */
 export class Authentication {
   readonly #ctx: ModelContext;
@@ -121,7 +129,7 @@ export class Authentication {
     this.#ctx = ctx;
     this.#model = model;
     this.#settings = settings;
-    this.#limits = new AttemptLimits(settings);
+    this.#limits = new AttemptLimits(settings.rateLimits);
     this.#events = new AuthenticationEvents(ctx.events, ctx.log);
     const fetcher = new JwksFetcher(settings.jwks);
     this.#tokens = new TokenCheck(new JwksCache((endpoint) => fetcher.fetch(endpoint), boundedLog(ctx.log)), ctx.now);
@@ -131,12 +139,11 @@ export class Authentication {
     this.#byProxiedCertificate = byProxied;
     this.#proxyingRouters = new ProxyingRouters((print) => byProxied.mayPassOn(print));
     this.#byToken = new TokenLogin(ctx, this.#tokens);
-    this.#sessions = new SessionRows(ctx.store.changes, (token) => this.#sessionRow(token));
+    this.#sessions = new SessionRows(ctx.store.changes, (token) => SESSION_OF_TOKEN.first(ctx.store.db, [token]));
   }
 
   /**
-   * Counts an attempt without a session: for the address, or, when a router of the network passes it on, for the client that it names and for the router.
-   * @returns where it comes from
+   * Counts an attempt without a session for its address, or for the router that passes it on and the client that the router names.
    * @throws ApiError 429 when there were too many
    */
   async admit(source: Source): Promise<Origin> {
@@ -145,7 +152,7 @@ export class Authentication {
     return origin;
   }
 
-  /** A caller without a certificate of the network costs no statement; one with a certificate costs one in a few seconds. */
+  /** Asks the database at most once in a few seconds, and only for a caller with a certificate of the network. */
   async #originOf({ remoteIp, proxied }: Source): Promise<Origin> {
     if (proxied?.clientIp === undefined) return originAt(remoteIp);
     const leaf = networkLeaf(proxied.proxyCertificates, this.#ctx.pki.trustAnchors);
@@ -182,7 +189,7 @@ export class Authentication {
     );
     const session = await this.#begin(request, proof, configTypes);
     this.#events.succeeded(request, proof);
-    return { session, identity: principal.identity, open, isExtendRequested: proof.isExtendRequested };
+    return { session, open, isExtendRequested: proof.isExtendRequested };
   }
 
   /** @throws ApiError 401 when identity or credential were withdrawn meanwhile */
@@ -193,33 +200,25 @@ export class Authentication {
       const envInfo = textsOf(request.envInfo);
       const sdkInfo = textsOf(request.sdkInfo);
       if (envInfo !== undefined || sdkInfo !== undefined) {
-        await this.#model.identities.saveInfo(trx, identity.id, {
-          envInfo: envInfo ?? {},
-          sdkInfo: sdkInfo ?? {},
-        });
+        await this.#model.identities.saveInfo(trx, identity.id, { envInfo: envInfo ?? {}, sdkInfo: sdkInfo ?? {} });
       }
+      const { authenticatorId, certFingerprints, improperClientCertChain } = proof;
       const made = await this.#model.apiSessions.insert(trx, {
         identityId: identity.id,
-        authenticatorId: proof.authenticatorId,
         ipAddress: request.remoteIp,
-        configTypes,
-        certFingerprints: proof.certFingerprints,
-        improperClientCertChain: proof.improperClientCertChain,
+        ...{ authenticatorId, configTypes, certFingerprints, improperClientCertChain },
       });
       await this.#model.apiSessions.keepNewest(trx, made, this.#settings.maxApiSessions);
       return made;
     });
   }
 
-  /**
-   * The live session of a token; undefined for anything that is none. Runs for every request: at most one statement, whatever factors there are.
-   * @throws ApiError 401 when its identity is disabled
-   */
+  /** The live session of a token. Runs for every request, with at most one statement. @throws ApiError 401 when its identity is disabled */
   async sessionOf(token: string, bearerTokens: readonly string[]): Promise<AuthenticatedSession | undefined> {
     if (!UUID.test(token)) return undefined;
     let row = await this.#sessions.find(token);
     if (row !== undefined && this.#model.apiSessions.isExpired(row)) {
-      // Others than us may have noted activity.
+      // Another process may have noted activity.
       this.#sessions.forget(token);
       row = await this.#sessions.find(token);
     }
@@ -251,14 +250,13 @@ export class Authentication {
   }
 
   /**
-   * A new user name or password for one's own authenticator. A wrong current password counts like a failed login. A new password ends the API sessions
-   * made with the old one, except the caller's.
-   * @throws ApiError 401 for that, 404 for another identity's authenticator, 409 for a certificate, 429 after too many wrong ones
+   * Changes user name or password of the caller's own authenticator. A new password ends the API sessions made with the old one, except the caller's.
+   * @throws ApiError 401 for a wrong current password, which counts like a failed login; 404, 409 for a certificate, 429 after too many wrong ones
    */
   async changeOwn(
     id: string,
     { identityId, apiSessionId }: { readonly identityId: string; readonly apiSessionId: string },
-    { currentPassword, ...change }: OwnChange,
+    { currentPassword, ...change }: z.output<typeof authenticatorPatchWithCurrent>,
     source: Source,
   ): Promise<void> {
     const row = await this.#model.authenticators.owned(this.#ctx.store.db, id, identityId);
@@ -277,10 +275,6 @@ export class Authentication {
         if (!(await isStillRight(password, storedHash))) throw notCurrent();
       },
     });
-  }
-
-  async #sessionRow(token: string): Promise<SessionOfToken | undefined> {
-    return SESSION_OF_TOKEN.first(this.#ctx.store.db, [token]);
   }
 
   async #proveWithinLimits(request: LoginRequest): Promise<Proof> {
@@ -330,10 +324,9 @@ export class Authentication {
   async #configTypes(namesOrIds: readonly string[]): Promise<string[]> {
     if (namesOrIds.length === 0) return [];
     if (namesOrIds.includes("all")) return ["all"];
-    const { rows } = await sql<{ id: string }>`SELECT id FROM config_type
-      WHERE id = ANY (${namesOrIds}::text[]) OR name = ANY (${namesOrIds}::text[]) ORDER BY id`.execute(
-      this.#ctx.store.db,
-    );
+    const query = sql<{ id: string }>`SELECT id FROM config_type
+      WHERE id = ANY (${namesOrIds}::text[]) OR name = ANY (${namesOrIds}::text[]) ORDER BY id`;
+    const { rows } = await query.execute(this.#ctx.store.db);
     return rows.map((row) => row.id);
   }
 }
@@ -342,10 +335,7 @@ function notCurrent(): Error {
   return apiError("UNAUTHORIZED", fieldCause("currentPassword", "currentPassword is not the current password"));
 }
 
-/**
- * The subject of an attempt, where repeated guesses could succeed. Signatures cannot be guessed, and a limit on their subjects would let any client lock
- * out those who sign in over the same issuer.
- */
+/** The subject of an attempt that a guess could win. Signatures cannot be guessed, and a limit on them would let any client lock out users of an issuer. */
 function guessable(request: LoginRequest): string | undefined {
   return request.method === "password" ? userSubject(request.username ?? "") : undefined;
 }
@@ -355,7 +345,6 @@ function userSubject(username: string): string {
 }
 
 function textsOf(info: Readonly<Record<string, string | undefined>> | undefined): Record<string, string> | undefined {
-  if (info === undefined) return undefined;
-  const given = Object.entries(info).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return Object.fromEntries(given);
+  const given = Object.entries(info ?? {}).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return info && Object.fromEntries(given);
 }

@@ -11,7 +11,23 @@ import { externalIdOf } from "../pki/external-id-claim.ts";
 import { isForClients, issuingAuthority, searchIssuer } from "../pki/third-party-ca.ts";
 import { randomEntityId } from "../store/ids.ts";
 import { identityName } from "./identity-name.ts";
-import { identityOf, type Redemption } from "./redemption.ts";
+
+/** What the enrolled client or router gets. */
+export interface Enrolled {
+  readonly cert?: string;
+  readonly serverCert?: string;
+  readonly ca?: string;
+  readonly username?: string;
+}
+
+/** Stores a credential that is ready, in the transaction that uses the token up. */
+export type Redemption = (trx: Db, row: EnrollmentRow) => Promise<Enrolled>;
+
+/** The identity that an invitation is for. @throws ApiError 400 when it is for a router */
+export function identityOf(row: EnrollmentRow): string {
+  if (row.identity_id === null) throw apiError("INVALID_ENROLLMENT_TOKEN");
+  return row.identity_id;
+}
 
 /** Enrollment by a certificate of a registered authority that the connection presents (docs/protocol/enrollment.md, "Third-party certificates"). */
 export class CertificateEnrolling {
@@ -41,7 +57,7 @@ export class CertificateEnrolling {
     };
   }
 
-  /** Not bound to an identity yet: makes it. @throws ApiError 400, 409 `CERT_IN_USE` */
+  /** Makes the identity of a certificate. @throws ApiError 400, 409 `CERT_IN_USE` */
   async enroll(presented: readonly X509Certificate[], requestedName: string | undefined): Promise<void> {
     const cas = await this.#ctx.store.db
       .selectFrom("ca")
@@ -72,7 +88,7 @@ export class CertificateEnrolling {
     );
   }
 
-  /** The authority that issued the leaf, when this is good at this moment and made for clients. */
+  /** The authority that issued the leaf, if the leaf is valid now and meant for clients. */
   #issuerOf(presented: readonly X509Certificate[], cas: readonly CaRow[]): CaRow | undefined {
     const [leaf] = presented;
     const at = this.#ctx.now();
@@ -80,7 +96,7 @@ export class CertificateEnrolling {
     return issuingAuthority(searchIssuer(presented, at), cas);
   }
 
-  /** The authority may have been withdrawn since it was read; locked, it cannot be until we are done. */
+  /** The authority may have been withdrawn since it was read. The lock keeps it until the transaction ends. */
   async #requireStill(
     trx: Db,
     { id }: CaRow,
@@ -94,7 +110,7 @@ export class CertificateEnrolling {
   /** Makes the certificate the identity's: by its external id when the authority has a claim, else as an authenticator. */
   async #attach(trx: Db, identityId: string, ca: CaRow, leaf: X509Certificate): Promise<void> {
     const print = fingerprint(leaf);
-    // Of several requests with one certificate at the same moment, one is first and the others find it in use.
+    // Of concurrent requests with one certificate, the first takes it and the others find it in use.
     await sql`SELECT pg_advisory_xact_lock(hashtextextended(${`enroll/${print}`}, 0))`.execute(trx);
     const inUse = () => apiError("CERT_IN_USE", { message: "certificate in use", data: { fingerprint: print } });
     const holder = await trx
@@ -122,7 +138,7 @@ export class CertificateEnrolling {
       .where("external_id", "=", externalId)
       .where("id", "<>", identityId)
       .executeTakeFirst();
-    // Its holder can authenticate already: to clients this answer says so.
+    // The holder of the certificate can authenticate already.
     if (other !== undefined) throw inUse();
     await this.#model.identities.setExternalId(trx, identityId, externalId);
   }

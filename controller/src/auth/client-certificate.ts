@@ -1,4 +1,5 @@
 import type { X509Certificate } from "node:crypto";
+import { apiError, unhandledCause } from "@sallyport/api";
 import type { Db } from "../model/context.ts";
 import { storedClaim } from "../model/identity/cas.ts";
 import type { ExternalIdClaim } from "../pki/external-id-claim.ts";
@@ -14,12 +15,9 @@ export interface CertificateTrust {
 }
 
 /**
- * Judges the chain that a TLS client presented: it is built from the leaf, whose key the handshake proved, and must end at the network, or at a
- * registered CA that is verified and may authenticate (docs/protocol/certificate-login.md). The leaf's dates are not looked at
- * here, the identity's policy decides about them.
- *
- * @param caId the CA through which the leaf was enrolled: then no other one can vouch for it
- * @returns undefined when no certificate was presented or no authority vouches for it
+ * Checks the chain that a TLS client presented. It starts at the leaf, whose key the handshake proved, and must end at the network, or at a registered CA
+ * that is verified and may authenticate (docs/protocol/certificate-login.md). The identity's policy decides about the leaf's dates.
+ * @param caId the CA through which the leaf was enrolled: no other one can vouch for it
  */
 export async function trustOf(
   db: Db,
@@ -37,7 +35,7 @@ export async function trustOf(
     if (search.under(anchors) !== undefined) return { leaf, isProperChain: false };
   }
   const ca = issuingAuthority(search, await usableCas(db, caId));
-  return ca === undefined ? undefined : { leaf, isProperChain: true, ca: { id: ca.id, claim: storedClaim(ca) } };
+  return ca && { leaf, isProperChain: true, ca: { id: ca.id, claim: storedClaim(ca) } };
 }
 
 /** The registered authorities whose holders may authenticate, oldest first; only the one with this id, if one is named. */
@@ -51,10 +49,28 @@ export async function usableCas(db: Db, caId?: string) {
   return await usable.orderBy("created_at").orderBy("id").execute();
 }
 
-/** The leaf that a TLS client presented, when this network has issued it; found out without the database. */
+/** The leaf that a TLS client presented, if this network has issued it. Does not read the database. */
 export function networkLeaf(
   presented: readonly X509Certificate[],
   anchors: readonly X509Certificate[],
 ): X509Certificate | undefined {
   return searchIssuer(presented, new Date())?.under(anchors) === undefined ? undefined : presented[0];
+}
+
+/** Errors of certificate requests that the API shows with their own code. */
+const CSR_ERRORS = [
+  "MISSING_OR_INVALID_CSR",
+  "COULD_NOT_PROCESS_CSR",
+  "EDGE_ROUTER_ENROLL_COMMON_NAME_INVALID",
+] as const;
+
+/** Issues certificates. @throws ApiError 400 for a certificate request that cannot be used */
+export async function withCsrErrors<T>(issue: () => Promise<T>): Promise<T> {
+  try {
+    return await issue();
+  } catch (error) {
+    const found = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = CSR_ERRORS.find((known) => known === found);
+    throw code === undefined ? error : apiError(code, unhandledCause((error as Error).message));
+  }
 }

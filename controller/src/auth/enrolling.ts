@@ -6,11 +6,10 @@ import type { EnrollmentRow } from "../model/identity/enrollments.ts";
 import type { Model } from "../model/model.ts";
 import { translated } from "../model/store-errors.ts";
 import type { EnrollmentMethod } from "../store/schema.ts";
-import { CertificateEnrolling } from "./certificate-enrolling.ts";
-import { withCsrErrors } from "./csr-errors.ts";
-import { type Enrolled, identityOf, type Redemption } from "./redemption.ts";
+import { CertificateEnrolling, type Enrolled, identityOf, type Redemption } from "./certificate-enrolling.ts";
+import { withCsrErrors } from "./client-certificate.ts";
 
-/** An enrollment as it comes, whichever of the forms it was sent in. */
+/** An enrollment, whatever form it was sent in. */
 export interface EnrollRequest {
   readonly method: string;
   readonly token: string;
@@ -21,14 +20,14 @@ export interface EnrollRequest {
   readonly serverCertCsr?: string | undefined;
   readonly username?: string | undefined;
   readonly password?: string | undefined;
-  /** What a holder of a CA's certificate would like to be called. */
+  /** The name that the holder of a CA's certificate asks for. */
   readonly name?: string | undefined;
   readonly peerCertificates: readonly X509Certificate[];
 }
 
 /**
- * Turns invitations into credentials (docs/protocol/enrollment.md). What takes time, signing and hashing, is done first and without the database;
- * then one short transaction stores the credential and uses the token up, so that it works once. A failure leaves it usable.
+ * Turns invitations into credentials (docs/protocol/enrollment.md). Signing and hashing come first, outside the transaction. One short transaction then
+ * stores the credential and uses the token up, so that it works once. A failure leaves the token usable.
  */
 export class Enrolling {
   readonly #ctx: ModelContext;
@@ -62,8 +61,8 @@ export class Enrolling {
   }
 
   /**
-   * New certificates for the router whose certificate the connection presents; the old one stops to authenticate at once.
-   * @throws ApiError 401 when there is none such, when the router is disabled, and when the certificate has ended
+   * New certificates for the router whose certificate the connection presents; the old one no longer authenticates.
+   * @throws ApiError 401 for an unknown or disabled router, and for an expired certificate
    */
   async extendRouter(
     presented: readonly X509Certificate[],
@@ -131,12 +130,8 @@ export class Enrolling {
     if (username === "") throw fieldError("username", "username is required");
     const identityId = identityOf(row);
     const { authenticators } = this.#model;
-    const credential = await authenticators.passwordCredential(
-      this.#ctx.store.db,
-      identityId,
-      username,
-      request.password,
-    );
+    const { db } = this.#ctx.store;
+    const credential = await authenticators.passwordCredential(db, identityId, username, request.password);
     return async (trx) => {
       await authenticators.insert(trx, identityId, credential);
       return { username };

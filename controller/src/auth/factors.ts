@@ -7,26 +7,26 @@ import { hintOf, MAX_TOKENS, type TokenCheck, TokenRefusedError } from "./jwt/to
 
 export type AuthQuery = z.input<typeof authQuery>;
 
-/** What decides about the factors of a session, as the store has it. */
+/** What decides about the factors of a session. */
 export interface FactorState {
   readonly identityId: string;
   readonly externalId: string | null;
   readonly isMfaVerified: boolean;
   readonly isMfaComplete: boolean;
   readonly requireTotp: boolean;
-  /** The signer of which every request has to carry a token. */
+  /** Every request has to carry a token of this signer. */
   readonly requiredSigner: ExtJwtSignerRow | null;
 }
 
 export interface OpenFactors {
   readonly totp: boolean;
   readonly token: boolean;
-  /** One entry per open factor, as clients are told. */
+  /** One entry per open factor, as clients see it. */
   readonly authQueries: readonly AuthQuery[];
 }
 
 /**
- * "The one-time code of the session `a` of the identity `i` is still to be given": routers and circuits do not know such a session. Routers that tunnel have
+ * The one-time code of the session `a` of the identity `i` is open: routers and circuits do not know such a session. Tunneling routers are exempt: they have
  * proved themselves on their control channel, and no user could type a code for them.
  */
 export const TOTP_OPEN = sql<SqlBool>`(NOT a.is_mfa_complete AND i.type_id <> 'Router' AND (
@@ -35,7 +35,7 @@ export const TOTP_OPEN = sql<SqlBool>`(NOT a.is_mfa_complete AND i.type_id <> 'R
 
 const NONE: OpenFactors = { totp: false, token: false, authQueries: [] };
 
-/** @param bearerTokens of the request: a token factor is looked at anew with each */
+/** @param bearerTokens of the request: every request has to prove a token factor again */
 export async function openFactors(
   state: FactorState,
   bearerTokens: readonly string[],
@@ -46,8 +46,8 @@ export async function openFactors(
   const token = requiredSigner !== null && !(await holdsTokenOf(requiredSigner, state, bearerTokens, check));
   if (!totp && !token) return NONE;
   const authQueries: AuthQuery[] = [];
-  // Absent means no: clients of older versions were never told.
-  if (totp) authQueries.push({ ...TOTP_QUERY, ...(state.isMfaVerified ? { isTotpEnrolled: true } : {}) });
+  // Absent means no, as for clients of older versions.
+  if (totp) authQueries.push({ ...TOTP_QUERY, ...(state.isMfaVerified && { isTotpEnrolled: true }) });
   if (token) authQueries.push(tokenQuery(requiredSigner));
   return { totp, token, authQueries };
 }

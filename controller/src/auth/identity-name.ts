@@ -9,17 +9,14 @@ export interface NameParts {
 }
 
 const DEFAULT_FORMAT = "[caName]-[commonName]";
-const LONGEST_NAME = 200;
+const MAX_NAME_LENGTH = 200;
 
-/**
- * Puts the parts into the format, each symbol once: a symbol inside a part stays as it is. Control characters are left out, and the name is cut
- * to 200 characters.
- */
+/** Puts the parts into the format; a symbol inside a part stays as it is. Removes control characters and cuts the name to 200 characters. */
 export function identityName(format: string, parts: NameParts): string {
   const known = new Map<string, string>(Object.entries(parts));
   const name = (format || DEFAULT_FORMAT).replace(/\[(\w+)\]/g, (symbol, part: string) => known.get(part) ?? symbol);
   const printable = name.toWellFormed().replace(/\p{Cc}/gu, "");
-  return [...printable].slice(0, LONGEST_NAME).join("").trim();
+  return [...printable].slice(0, MAX_NAME_LENGTH).join("").trim();
 }
 
 /** The n-th name to try when a name is taken; n from 1. */

@@ -9,9 +9,9 @@ const ARGON2ID = 2;
 const OPTIONS = { algorithm: ARGON2ID, memoryCost: 19_456, timeCost: 2, parallelism: 1, outputLen: 32 };
 
 /** How a hash made with these parameters begins. */
-const TODAY = `$argon2id$v=19$m=${OPTIONS.memoryCost},t=${OPTIONS.timeCost},p=${OPTIONS.parallelism}$`;
+const CURRENT_PREFIX = `$argon2id$v=19$m=${OPTIONS.memoryCost},t=${OPTIONS.timeCost},p=${OPTIONS.parallelism}$`;
 
-/** Hashes and checks: each takes memory and a thread of this process, which has four. */
+/** Each hash or check takes memory and one of the four threads of this process. */
 const WORK = new WorkLimit({ atATime: 4, inLine: 60, retryAfterSeconds: 1 });
 
 /** The hash in PHC text form, salt and parameters included. @throws ApiError 429 when too many are under way */
@@ -19,16 +19,15 @@ export async function hashPassword(password: string): Promise<string> {
   return WORK.run(() => hash(password, OPTIONS));
 }
 
-/** Was it made with other parameters than today's? */
+/** Was it made with other parameters than the current ones? */
 export function isOutdated(passwordHash: string): boolean {
-  return !passwordHash.startsWith(TODAY);
+  return !passwordHash.startsWith(CURRENT_PREFIX);
 }
 
 let decoy: Promise<string> | undefined;
 
 /**
- * Does the password belong to the hash? Without a hash (no such user) the same work is done and the answer is no,
- * so that the time taken does not reveal whether a user name exists.
+ * Does the password belong to the hash? Without a hash (no such user) the answer is no after the same work: the time does not reveal which users exist.
  * @throws ApiError 429 when too many are under way
  */
 export async function checkPassword(passwordHash: string | undefined, password: string): Promise<boolean> {
@@ -45,7 +44,7 @@ export interface ProvedPassword {
   readonly matches: (hash: string) => Promise<boolean>;
 }
 
-/** Is the proved password the one that is stored now? Its hash may be another, as old parameters are renewed. */
+/** Is the proved password the one that is stored now? Its hash may differ, since outdated hashes are renewed. */
 export async function isStillRight(proved: ProvedPassword, storedHash: string | null): Promise<boolean> {
   return storedHash !== null && (storedHash === proved.hash || (await proved.matches(storedHash)));
 }
@@ -57,7 +56,7 @@ export interface PasswordRules {
   readonly requireSpecial: boolean;
 }
 
-/** Why a policy does not take a password, or undefined. Lengths count code points. */
+/** Why a policy refuses a password, or undefined. Lengths count code points. */
 export function passwordProblem(password: string, rules: PasswordRules): string | undefined {
   const minLength = Math.max(5, rules.minLength);
   if ([...password].length < minLength) return `password must have at least ${minLength} characters`;

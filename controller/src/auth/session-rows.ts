@@ -2,7 +2,7 @@ import { BoundedMap } from "@sallyport/async";
 import type { ModelStore } from "../model/context.ts";
 import type { ChangeRow } from "../store/change-log.ts";
 
-/** What a row must hold to be kept: the session and the identity whose changes it depends on. */
+/** The session and the identity whose changes a kept row depends on. */
 export interface OwnedSession {
   readonly id: string;
   readonly identity_id: string;
@@ -14,12 +14,12 @@ interface Kept<T> {
 }
 
 const MAX_ROWS = 5_000;
-/** The change log has every change; this limits the effect of a writer that forgets to append to it. */
+/** Limits the effect of a writer that forgets to append to the change log. */
 const LIFE_MS = 10_000;
 
 /**
- * The rows that requests read before anything else, by token, kept in memory until the change log says that they may differ. Every look-up first
- * waits until all that was committed before it is known, so a session that was ended, or an identity that was disabled, counts from the next request on.
+ * The rows that requests read first, by token, kept in memory until the change log says that they may differ. Every look-up waits until it knows all earlier
+ * commits, so an ended session or a disabled identity counts from the next request on.
  */
 export class SessionRows<T extends OwnedSession> {
   readonly #changes: ModelStore["changes"];
@@ -28,7 +28,7 @@ export class SessionRows<T extends OwnedSession> {
   /** Tokens by session, and by identity. */
   readonly #bySession = new Map<string, string>();
   readonly #byIdentity = new Map<string, Set<string>>();
-  /** Grows with every change that could concern a row which is being read at that time. */
+  /** Grows with every change that could concern a row that is being read. */
   #version = 0;
   #isFollowing = false;
 
@@ -49,7 +49,7 @@ export class SessionRows<T extends OwnedSession> {
     return row;
   }
 
-  /** Lets the next look-up read the row anew. */
+  /** Lets the next look-up read the row again. */
   forget(token: string): void {
     const kept = this.#rows.get(token);
     if (kept === undefined) return;

@@ -1,7 +1,6 @@
 import { readControllerConfigFile } from "@sallyport/controller-config";
 import { AdminResetError, resetAdministrator } from "../auth/admin-reset.ts";
-import type { AdminCommand } from "./admin-command-line.ts";
-import type { CommandContext } from "./command.ts";
+import type { AdminCommand, CommandContext } from "./command-line.ts";
 import { openBeside } from "./open-beside.ts";
 import { askPassword, generatedPassword } from "./password.ts";
 
@@ -13,9 +12,8 @@ export interface AdminContext extends CommandContext {
 }
 
 /**
- * `sallyport-controller admin reset`: lets an administrator in again. On a database that a controller works with it is in force at once; the controller's
- * count of wrong passwords, which is in its memory, fades within a minute or two.
- *
+ * `sallyport-controller admin reset`: lets an administrator in again. A running controller applies it at once; its count of wrong passwords, which is in
+ * memory, fades within a minute or two.
  * @throws AdminResetError, NoPasswordError, ConfigError, StoreError
  */
 export async function adminCommand(
@@ -23,15 +21,15 @@ export async function adminCommand(
   { env, input, prompt, say, log }: AdminContext,
 ): Promise<void> {
   const read = await readControllerConfigFile(command.file, env);
-  const password = command.isGenerated ? withAllKinds(generatedPassword()) : await askPassword(input, prompt);
+  // The suffix has a character of every kind that a policy may ask for.
+  const password = command.isGenerated ? `${generatedPassword()}-aA2` : await askPassword(input, prompt);
   const length = [...password].length;
   if (length < 5 || length > 100) {
     throw new AdminResetError(`a password must have 5 to 100 characters, this one has ${length}`);
   }
   const store = await openBeside(read, command.file, log);
   try {
-    const { identity, username, hasOwnPolicy } = command;
-    const done = await resetAdministrator(store, { identity, username, password, hasOwnPolicy });
+    const done = await resetAdministrator(store, { ...command, password });
     say(`${done.name}: user name ${done.username}, with the new password`);
     if (command.isGenerated) say(`password: ${password}   (shown this once)`);
     if (done.wasDisabled) say("it was disabled, and is enabled again");
@@ -41,9 +39,4 @@ export async function adminCommand(
   } finally {
     await store.close();
   }
-}
-
-/** Whatever a policy asks for is in it. */
-function withAllKinds(password: string): string {
-  return `${password}-aA2`;
 }

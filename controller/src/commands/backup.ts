@@ -11,23 +11,22 @@ import { openStore } from "../store/database.ts";
 import { EmbeddedPostgres } from "../store/postgres/embedded.ts";
 import { HolderLock, requireUnheld } from "../store/postgres/holder-lock.ts";
 import { KeyVault, loadSecrets } from "../store/secrets.ts";
-import type { CommandContext } from "./command.ts";
+import type { CommandContext } from "./command-line.ts";
 import { connectionToRunning } from "./open-beside.ts";
 
-/** `sallyport-controller backup`: while the controller runs or not. @throws BackupError, EmbeddedPostgresError, ConfigError */
+/** `sallyport-controller backup`: also while the controller runs. @throws BackupError, EmbeddedPostgresError, ConfigError */
 export async function backupNetwork(
-  command: { readonly file: string; readonly target: string },
+  command: { readonly file: string; readonly backup: string },
   { env, say, log }: CommandContext,
 ): Promise<void> {
   const { config, placeOf } = await readControllerConfigFile(command.file, env);
   const { url, embedded } = storeLocation(config, command.file, placeOf);
-  const target = resolve(command.target);
+  const target = resolve(command.backup);
   const write = async (connection: pg.ClientConfig) => {
     const { tables, rows, bytes } = await writeBackup({ connection, file: target, log });
     say(`wrote ${target}: ${rows} rows of ${tables} tables, ${bytes} bytes`);
-    say(
-      `The secret key (${secretKeyFile(config, command.file) ?? "SALLYPORT_SECRET_KEY"}) is NOT in it. Keep a copy of`,
-    );
+    const key = secretKeyFile(config, command.file) ?? "SALLYPORT_SECRET_KEY";
+    say(`The secret key (${key}) is NOT in it. Keep a copy of`);
     say("it in another place: without it the private keys in the backup cannot be opened.");
   };
   if (!embedded) return write({ connectionString: url ?? "" });
@@ -46,12 +45,12 @@ export async function backupNetwork(
 
 /** `sallyport-controller restore`: into a database that holds nothing. @throws BackupError, DatabaseHeldError, ConfigError */
 export async function restoreNetwork(
-  command: { readonly file: string; readonly source: string },
+  command: { readonly file: string; readonly backup: string },
   { env, say, log }: CommandContext,
 ): Promise<void> {
   const { config, placeOf } = await readControllerConfigFile(command.file, env);
   const { url, embedded } = storeLocation(config, command.file, placeOf);
-  const file = resolve(command.source);
+  const file = resolve(command.backup);
   // Before a data folder is made.
   await verifyBackup(file);
   const server = embedded && (await EmbeddedPostgres.start({ ...embedded, log, onSurvivor: requireUnheld }));
@@ -72,7 +71,7 @@ export async function restoreNetwork(
   say(`Start it with: sallyport-controller run ${command.file}`);
 }
 
-/** A backup is of use only with the key under which its secrets lie. */
+/** A backup is of use only with the key that encrypts its secrets. */
 async function checkKey(
   connection: pg.ClientConfig,
   keyFile: string | undefined,

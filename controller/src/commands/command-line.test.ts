@@ -49,3 +49,65 @@ describe("the command line", () => {
     expect(parse).toThrow(message);
   });
 });
+
+describe("admin reset", () => {
+  it("is read from the command line", () => {
+    expect(parseCommandLine(["admin", "reset", "c.yml"])).toEqual({
+      command: "admin",
+      action: "reset",
+      file: "c.yml",
+      isGenerated: false,
+      hasOwnPolicy: false,
+    });
+    const args = ["admin", "reset", "--identity", "x", "--username", "root", "--generate", "--own-policy", "c.yml"];
+    expect(parseCommandLine(args)).toMatchObject({
+      identity: "x",
+      username: "root",
+      isGenerated: true,
+      hasOwnPolicy: true,
+    });
+  });
+
+  it.each([
+    [["admin"], "expected reset, found nothing"],
+    [["admin", "remove", "c.yml"], "expected reset, found remove"],
+    [["admin", "reset"], "exactly one configuration file"],
+    [["admin", "reset", "a.yml", "b.yml"], "exactly one configuration file"],
+    [["admin", "reset", "c.yml", "--password", "x"], "Unknown option '--password'"],
+    [["admin", "reset", "c.yml", "--username", "abc"], "4 to 100 characters"],
+    [["admin", "reset", "c.yml", "--identity", ""], "--identity needs"],
+  ])("%j is refused", (args, reason) => {
+    expect(() => parseCommandLine(args)).toThrow(UsageError);
+    expect(() => parseCommandLine(args)).toThrow(reason);
+  });
+});
+
+describe("pki", () => {
+  it.each([
+    ["status f", { action: "status" }],
+    ["rotate f", { action: "rotate", newKeys: false }],
+    ["rotate f --new-keys", { action: "rotate", newKeys: true }],
+    [
+      "rotate f --ca-cert c --ca-key k",
+      { action: "rotate", newKeys: false, imported: { certFile: "c", keyFile: "k" } },
+    ],
+    ["rotate --retire f", { action: "retire", isForced: false }],
+    ["rotate f --retire --force", { action: "retire", isForced: true }],
+  ])("%s", (line, expected) => {
+    expect(parseCommandLine(["pki", ...line.split(" ")])).toEqual({ command: "pki", file: "f", ...expected });
+  });
+
+  it.each([
+    "",
+    "explode f",
+    "rotate",
+    "status f g",
+    "status f --retire",
+    "rotate f --force",
+    "rotate f --ca-key k",
+    "rotate f --retire --new-keys",
+    "rotate f --unknown",
+  ])("refuses: pki %s", (line) => {
+    expect(() => parseCommandLine(["pki", ...line.split(" ").filter(Boolean)])).toThrow(UsageError);
+  });
+});

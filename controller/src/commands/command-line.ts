@@ -1,16 +1,33 @@
+/** The command line of the program: what each command takes, and how it is read. */
 import { parseArgs } from "node:util";
+import type { Logger } from "@sallyport/wire";
 import type { KeyType } from "../pki/material.ts";
-import { ADMIN_USAGE, type AdminCommand, parseAdminCommand } from "./admin-command-line.ts";
-import { UsageError } from "./command.ts";
-import { type CaFiles, caFiles } from "./imported-ca.ts";
-import { PKI_USAGE, type PkiCommand, parsePkiCommand } from "./pki-command-line.ts";
 
-export { UsageError };
+/** What every command works with. */
+export interface CommandContext {
+  readonly env: NodeJS.ProcessEnv;
+  /** Takes what the user is told, one line at a time. */
+  readonly say: (line: string) => void;
+  readonly log: Logger;
+}
+
+/** Exit statuses, as `--help` lists them. */
+export const ExitStatus = { Done: 0, Failed: 1, Usage: 2, Configuration: 3, Held: 4 } as const;
+
+/** A command line that cannot be followed. The message says what is wrong with it. */
+export class UsageError extends Error {
+  override name = "UsageError";
+}
+
+/** Files of the operator's own authority. */
+export interface CaFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
 
 export interface InitCommand {
   readonly command: "init";
   readonly place: NewFolder | GivenFile;
-  /** Files of an authority of the operator's own. */
   readonly imported?: CaFiles | undefined;
   /** Of the served key; EC when absent. */
   readonly keyType?: KeyType | undefined;
@@ -22,7 +39,7 @@ export interface NewFolder {
   readonly host: string;
   readonly apiPort: number;
   readonly ctrlPort: number;
-  readonly databaseUrl?: string;
+  readonly databaseUrl?: string | undefined;
 }
 
 /** A configuration that another program keeps. */
@@ -30,35 +47,31 @@ export interface GivenFile {
   readonly file: string;
 }
 
-export interface RunCommand {
-  readonly command: "run";
+/** `sallyport-controller admin reset …` */
+export interface AdminCommand {
+  readonly command: "admin";
+  readonly action: "reset";
   readonly file: string;
+  readonly identity?: string | undefined;
+  readonly username?: string | undefined;
+  readonly isGenerated: boolean;
+  readonly hasOwnPolicy: boolean;
 }
 
-export interface BackupCommand {
-  readonly command: "backup";
-  /** The configuration of the controller. */
-  readonly file: string;
-  /** Where to write. */
-  readonly target: string;
-}
+/** `sallyport-controller pki …` */
+export type PkiCommand = { readonly command: "pki"; readonly file: string } & (
+  | { readonly action: "status" }
+  | { readonly action: "rotate"; readonly newKeys: boolean; readonly imported?: CaFiles | undefined }
+  | { readonly action: "retire"; readonly isForced: boolean }
+);
 
-export interface RestoreCommand {
-  readonly command: "restore";
-  readonly file: string;
-  /** The backup. */
-  readonly source: string;
-}
-
-export type Command =
+export type ControllerCommand =
   | InitCommand
-  | RunCommand
   | PkiCommand
   | AdminCommand
-  | BackupCommand
-  | RestoreCommand
-  | { readonly command: "version" }
-  | { readonly command: "help" };
+  | { readonly command: "run"; readonly file: string }
+  | { readonly command: "backup" | "restore"; readonly file: string; readonly backup: string }
+  | { readonly command: "version" | "help" };
 
 const DEFAULT_PORT = 1280;
 
@@ -84,85 +97,110 @@ export const USAGE = `Usage:
       Writes the whole database to the new file BACKUP. The controller may run. BACKUP does not contain the secret key.
   sallyport-controller restore FILE --from BACKUP
       Fills the empty database of the configuration FILE from BACKUP.
-${ADMIN_USAGE}${PKI_USAGE}  sallyport-controller --version | --help
+  sallyport-controller admin reset FILE [--identity NAME] [--username NAME] [--generate] [--own-policy]
+      Restores access for an administrator: sets a new password, enables the identity, removes MFA, ends API sessions.
+      The controller may run. The command asks for the password, or reads one line if standard input is not a terminal.
+        --identity NAME     id, name or user name of the administrator (default: the default one)
+        --username NAME     a new user name
+        --generate          generate a password and print it once
+        --own-policy        assign a separate auth policy that only requires the password
+  sallyport-controller pki status FILE
+      Shows which authorities the network trusts, and how many certificates of a former one are in use.
+  sallyport-controller pki rotate FILE [--new-keys] [--ca-cert PEM --ca-key PEM]
+      Replaces root and signing CA. The former ones stay trusted until all their certificates were renewed.
+      The controller may run; it applies the change at once.
+        --new-keys          replace the controller's own keys, too; enrollment tokens are then signed again
+        --ca-cert PEM --ca-key PEM   rotate to your own authority, as with init
+  sallyport-controller pki rotate FILE --retire [--force]
+      Ends the trust in the former authority; with --force even if its certificates are in use.
+  sallyport-controller --version | --help
 
 Exit status: 0 done; 1 failed; 2 wrong usage; 3 unusable configuration; 4 another controller holds the database.
 `;
 
 /** Reads the arguments after the program's name. @throws UsageError */
-export function parseCommandLine(args: readonly string[]): Command {
+export function parseCommandLine(args: readonly string[]): ControllerCommand {
   const [command, ...rest] = args;
-  if (command === undefined || command === "help" || args.includes("--help") || args.includes("-h"))
-    return { command: "help" };
-  if (command === "version" || command === "--version" || command === "-v") return { command: "version" };
-  if (command === "run") return run(rest);
-  if (command === "init") return init(rest);
-  if (command === "pki") return parsePkiCommand(rest);
-  if (command === "admin") return parseAdminCommand(rest);
-  if (command === "backup") return backup(rest);
-  if (command === "restore") return restore(rest);
+  if (command === undefined || args.includes("--help") || args.includes("-h")) return { command: "help" };
+  switch (command) {
+    case "help":
+      return { command };
+    case "version":
+    case "--version":
+    case "-v":
+      return { command: "version" };
+    case "run":
+      return run(rest);
+    case "init":
+      return init(rest);
+    case "pki":
+      return pki(rest);
+    case "admin":
+      return admin(rest);
+    case "backup":
+      return backup(command, "to", rest);
+    case "restore":
+      return backup(command, "from", rest);
+    default:
+      throw new UsageError(
+        `unknown command ${command}: expected init, run, admin, pki, backup, restore, --version or --help`,
+      );
+  }
+}
+
+const TEXT = { type: "string" } as const;
+const FLAG = { type: "boolean" } as const;
+
+type Options = Readonly<Record<string, typeof TEXT | typeof FLAG>>;
+
+/** The options and other arguments of a command. `hint` goes behind the message. @throws UsageError */
+function parsed<T extends Options>(args: readonly string[], options: T, allowPositionals = true, hint = "") {
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals, strict: true });
+  } catch (error) {
+    throw new UsageError((error as Error).message + hint);
+  }
+}
+
+function onlyFile([file, ...more]: readonly string[], command: string): string {
+  if (file !== undefined && more.length === 0) return file;
   throw new UsageError(
-    `unknown command ${command}: expected init, run, admin, pki, backup, restore, --version or --help`,
+    `${command} needs exactly one configuration file: sallyport-controller ${command} controller.yml`,
   );
 }
 
-function run(args: readonly string[]): RunCommand {
-  const [file, ...more] = args;
-  if (file === undefined || file.startsWith("-") || more.length > 0) {
-    throw new UsageError("run needs exactly one configuration file: sallyport-controller run controller.yml");
-  }
-  return { command: "run", file };
+function run(args: readonly string[]): ControllerCommand {
+  return { command: "run", file: onlyFile(args[0]?.startsWith("-") ? [] : args, "run") };
 }
 
-function backup(args: readonly string[]): BackupCommand {
-  return { command: "backup", ...fileAnd(args, "backup", "to", "target") };
-}
-
-function restore(args: readonly string[]): RestoreCommand {
-  return { command: "restore", ...fileAnd(args, "restore", "from", "source") };
-}
-
-/** A configuration file and one more file behind an option. */
-function fileAnd<K extends string>(args: readonly string[], command: string, option: string, name: K) {
+function backup(command: "backup" | "restore", option: "to" | "from", args: readonly string[]): ControllerCommand {
   const usage = `${command} needs a configuration file and a backup: sallyport-controller ${command} controller.yml --${option} BACKUP`;
-  try {
-    const { values, positionals } = parseArgs({
-      args: [...args],
-      options: { [option]: { type: "string" } },
-      allowPositionals: true,
-      strict: true,
-    });
-    const [file, ...more] = positionals;
-    const other = values[option];
-    if (file === undefined || more.length > 0 || typeof other !== "string" || other === "") throw new UsageError(usage);
-    return { file, [name]: other } as { readonly file: string } & { readonly [N in K]: string };
-  } catch (error) {
-    throw error instanceof UsageError ? error : new UsageError(`${(error as Error).message}: ${usage}`);
-  }
+  const { values, positionals } = parsed(args, { [option]: TEXT }, true, `: ${usage}`);
+  const [file, ...more] = positionals;
+  const other = values[option];
+  if (file === undefined || more.length > 0 || typeof other !== "string" || other === "") throw new UsageError(usage);
+  return { command, file, backup: other };
 }
 
 function init(args: readonly string[]): InitCommand {
-  const given = options(args);
-  const imported = caFiles(given["ca-cert"], given["ca-key"]);
-  const keyType = keyTypeOf(given["key-type"]);
-  return {
-    command: "init",
-    place: placeOf(given),
-    imported,
-    keyType,
-  };
+  const names = { dir: TEXT, config: TEXT, host: TEXT, "api-port": TEXT, "ctrl-port": TEXT, "database-url": TEXT };
+  const options = { ...names, "ca-cert": TEXT, "ca-key": TEXT, "key-type": TEXT };
+  const { values } = parsed(args, options, false);
+  const imported = caFiles(values["ca-cert"], values["ca-key"]);
+  const keyType = values["key-type"];
+  if (keyType !== undefined && keyType !== "ec" && keyType !== "rsa") {
+    throw new UsageError(`--key-type must be ec or rsa, found ${keyType}`);
+  }
+  return { command: "init", place: placeOf(values), imported, keyType };
 }
 
-function keyTypeOf(text: string | undefined): KeyType | undefined {
-  if (text === undefined || text === "ec" || text === "rsa") return text;
-  throw new UsageError(`--key-type must be ec or rsa, found ${text}`);
-}
-
-/** What only a configuration that is still to be written can take. */
+/** Options that only a configuration that is still to be written can take. */
 const OF_A_NEW_FOLDER = ["dir", "host", "api-port", "ctrl-port", "database-url"] as const;
 
-function placeOf(given: ReturnType<typeof options>): NewFolder | GivenFile {
-  const { dir, config, host, "api-port": api, "ctrl-port": ctrl, "database-url": databaseUrl } = given;
+function placeOf(
+  given: Readonly<Partial<Record<(typeof OF_A_NEW_FOLDER)[number] | "config", string>>>,
+): NewFolder | GivenFile {
+  const { dir, config, host = "localhost", "api-port": api, "ctrl-port": ctrl, "database-url": databaseUrl } = given;
   if (config) {
     const other = OF_A_NEW_FOLDER.find((name) => given[name] !== undefined);
     if (other !== undefined) throw new UsageError(`--${other} can't stand beside --config: the file says it`);
@@ -172,51 +210,68 @@ function placeOf(given: ReturnType<typeof options>): NewFolder | GivenFile {
   const apiPort = port("--api-port", api, DEFAULT_PORT);
   return {
     dir,
-    host: hostOf(host ?? "localhost"),
+    host: hostOf(host),
     apiPort,
     ctrlPort: port("--ctrl-port", ctrl, apiPort),
-    ...(databaseUrl === undefined ? {} : { databaseUrl: urlOf(databaseUrl) }),
+    databaseUrl: urlOf(databaseUrl),
   };
-}
-
-function options(args: readonly string[]) {
-  const text = { type: "string" } as const;
-  try {
-    const names = {
-      dir: text,
-      config: text,
-      host: text,
-      "api-port": text,
-      "ctrl-port": text,
-      "database-url": text,
-      "ca-cert": text,
-      "ca-key": text,
-      "key-type": text,
-    };
-    return parseArgs({ args: [...args], options: names, allowPositionals: false, strict: true }).values;
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
 }
 
 function port(option: string, text: string | undefined, fallback: number): number {
   if (text === undefined) return fallback;
   const value = Number(text);
-  if (!/^\d+$/.test(text) || value < 1 || value > 65_535)
-    throw new UsageError(`${option} must be a port, 1 to 65535, found ${text}`);
-  return value;
+  if (/^\d+$/.test(text) && value >= 1 && value <= 65_535) return value;
+  throw new UsageError(`${option} must be a port, 1 to 65535, found ${text}`);
 }
 
 function hostOf(text: string): string {
   const host = text.replace(/^\[(.*)\]$/, "$1");
-  if (!/^[0-9A-Za-z.:_-]+$/.test(host))
-    throw new UsageError(`--host must be a host name or an IP address, found ${text}`);
-  return host;
+  if (/^[0-9A-Za-z.:_-]+$/.test(host)) return host;
+  throw new UsageError(`--host must be a host name or an IP address, found ${text}`);
 }
 
-function urlOf(text: string): string {
-  if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text)) {
-    throw new UsageError("--database-url must have the form postgres://user:password@host:port/database");
+function urlOf(text: string | undefined): string | undefined {
+  if (text === undefined || (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text))) return text;
+  throw new UsageError("--database-url must have the form postgres://user:password@host:port/database");
+}
+
+function admin([action, ...args]: readonly string[]): AdminCommand {
+  if (action !== "reset") throw new UsageError(`admin needs an action: expected reset, found ${action ?? "nothing"}`);
+  const options = { identity: TEXT, username: TEXT, generate: FLAG, "own-policy": FLAG };
+  const { values, positionals } = parsed(args, options);
+  const file = onlyFile(positionals, "admin reset");
+  const { identity, username, generate: isGenerated = false, "own-policy": hasOwnPolicy = false } = values;
+  if (identity === "") throw new UsageError("--identity needs an id, a name or a user name");
+  const length = username === undefined ? 4 : [...username].length;
+  if (length < 4 || length > 100) throw new UsageError(`--username must have 4 to 100 characters, it has ${length}`);
+  return { command: "admin", action, file, isGenerated, hasOwnPolicy, identity, username };
+}
+
+function pki([action, ...args]: readonly string[]): PkiCommand {
+  if (action !== "status" && action !== "rotate") {
+    throw new UsageError(`pki needs an action: expected status or rotate, found ${action ?? "nothing"}`);
   }
-  return text;
+  const options = { "ca-cert": TEXT, "ca-key": TEXT, "new-keys": FLAG, retire: FLAG, force: FLAG };
+  const { values, positionals } = parsed(args, options);
+  const file = onlyFile(positionals, `pki ${action}`);
+  const { "new-keys": newKeys = false, retire = false, force = false } = values;
+  const imported = caFiles(values["ca-cert"], values["ca-key"]);
+  const forRotation = newKeys || imported !== undefined;
+  if (action === "status") {
+    if (forRotation || retire || force) throw new UsageError("pki status takes no options");
+    return { command: "pki", action, file };
+  }
+  if (!retire) {
+    if (force) throw new UsageError("--force belongs to --retire");
+    return { command: "pki", action: "rotate", file, newKeys, imported };
+  }
+  if (forRotation) throw new UsageError("--retire ends a rotation: it takes no other option but --force");
+  return { command: "pki", action: "retire", file, isForced: force };
+}
+
+/** Both files of an authority, or none. */
+function caFiles(certFile: string | undefined, keyFile: string | undefined): CaFiles | undefined {
+  if (certFile === undefined && keyFile === undefined) return undefined;
+  if (!certFile || !keyFile) throw new UsageError("--ca-cert and --ca-key belong together");
+  return { certFile, keyFile };
 }

@@ -18,20 +18,20 @@ import { makeFolder } from "../store/make-folder.ts";
 import { isReachable } from "../store/postgres/postgres-binaries.ts";
 import { postgresUser } from "../store/postgres/postgres-process.ts";
 import { createSecretKeyFile, KeyVault, loadSecrets, SECRET_KEY_VARIABLE } from "../store/secrets.ts";
-import type { CommandContext } from "./command.ts";
-import type { GivenFile, InitCommand, NewFolder } from "./command-line.ts";
-import { readCa } from "./imported-ca.ts";
+import type { CommandContext, GivenFile, InitCommand, NewFolder } from "./command-line.ts";
+import { readCa } from "./open-beside.ts";
 import { generatedPassword } from "./password.ts";
 
 const CONFIG_FILE = "controller.yml";
 const KEY_FILE = "secret.key";
 const CONTROLLER_ID = "controller";
 const DEFAULT_ADMIN = "admin";
+const KEPT_ADMIN = "the administrator, with the password as it was";
 
-/** An administrator's name or password that the API would not accept either, or that can't be read. */
+/** An administrator's name or password that the API would not accept, or that cannot be read. */
 export class AdminError extends Error {
   override name = "AdminError";
-  /** Its file is missing: that is no matter where there is an administrator already. */
+  /** Its file cannot be read, which is no fault where there is an administrator already. */
   readonly isOfFile: boolean;
 
   constructor(message: string, isOfFile = false) {
@@ -41,8 +41,8 @@ export class AdminError extends Error {
 }
 
 /**
- * Makes a network: folder, secret key, database with schema and seeds, keys and certificates, administrator, `controller.yml`. Each step looks first, and what
- * exists stays: a second call changes nothing and says so, and a call after a failure goes on where that ended.
+ * Makes a network: folder, secret key, database with schema and seeds, keys and certificates, administrator, `controller.yml`. Each step keeps what exists:
+ * a second call changes nothing, and a call after a failure continues where that ended.
  */
 export async function initNetwork(command: InitCommand, { env, say, log }: CommandContext): Promise<void> {
   const admin = await adminFrom(env).catch((error: AdminError) => error);
@@ -71,7 +71,7 @@ export async function initNetwork(command: InitCommand, { env, say, log }: Comma
   try {
     const vault = new KeyVault(store.db, secrets);
     const known = await loadNetworkKeys(vault);
-    report(known === undefined, `${describeDatabase(location)}`);
+    report(known === undefined, describeDatabase(location));
     if (known === undefined) await makeKeys(config, vault, command);
     report(known === undefined, "certificate authority and the controller's certificates");
     await seed(store);
@@ -126,17 +126,13 @@ async function makeKeys(
     controllerId: CONTROLLER_ID,
     hosts: hostsOf(config),
     lifetimes: lifetimes(config),
-    ...(imported === undefined ? {} : { imported: await readCa(imported) }),
+    ...(imported && { imported: await readCa(imported) }),
     serverKeyType: keyType,
   });
   await saveNetworkKeys(vault, material);
 }
 
-interface Admin {
-  readonly username: string;
-  readonly password: string;
-  readonly isGenerated: boolean;
-}
+type Admin = Awaited<ReturnType<typeof adminFrom>>;
 
 async function makeAdmin(
   store: Store,
@@ -146,21 +142,21 @@ async function makeAdmin(
 ): Promise<void> {
   if (admin instanceof AdminError) {
     if (!(await hasAdmin(store))) throw admin;
-    report(false, "the administrator, with the password as it was");
+    report(false, KEPT_ADMIN);
     return;
   }
   const { username, password, isGenerated } = admin;
   const passwordHash = await hashPassword(password);
   const id = await seedAdmin(store, { name: "Default Admin", username, passwordHash });
-  report(
-    id !== undefined,
-    id === undefined ? "the administrator, with the password as it was" : `the administrator ${username}`,
-  );
-  if (id !== undefined && isGenerated)
-    say(`      password: ${password}   (shown this once; change it with the CLI or the Management API)`);
+  if (id === undefined) {
+    report(false, KEPT_ADMIN);
+    return;
+  }
+  report(true, `the administrator ${username}`);
+  if (isGenerated) say(`      password: ${password}   (shown this once; change it with the CLI or the Management API)`);
 }
 
-async function adminFrom(env: NodeJS.ProcessEnv): Promise<Admin> {
+async function adminFrom(env: NodeJS.ProcessEnv) {
   const username = (await setting(env, "SALLYPORT_ADMIN_USERNAME")) ?? DEFAULT_ADMIN;
   const given = await setting(env, "SALLYPORT_ADMIN_PASSWORD");
   check("SALLYPORT_ADMIN_USERNAME", username, 4);
@@ -168,7 +164,7 @@ async function adminFrom(env: NodeJS.ProcessEnv): Promise<Admin> {
   return { username, password: given ?? generatedPassword(), isGenerated: given === undefined };
 }
 
-/** A variable's value, or what is in the file that the variable of the same name with `_FILE` behind it names, without the line's end. */
+/** A variable's value, or the content of the file that `<variable>_FILE` names, without the line's end. */
 async function setting(env: NodeJS.ProcessEnv, variable: string): Promise<string | undefined> {
   const file = env[`${variable}_FILE`];
   if (!file) return env[variable] || undefined;
@@ -181,10 +177,11 @@ async function setting(env: NodeJS.ProcessEnv, variable: string): Promise<string
   throw new AdminError(`the file of ${variable}_FILE is empty`);
 }
 
-function check(variable: string, value: string, least: number): void {
+function check(variable: string, value: string, minLength: number): void {
   const length = [...value].length;
-  if (length < least || length > 100)
-    throw new AdminError(`${variable} must have ${least} to 100 characters, it has ${length}`);
+  if (length < minLength || length > 100) {
+    throw new AdminError(`${variable} must have ${minLength} to 100 characters, it has ${length}`);
+  }
 }
 
 function describeDatabase(location: ReturnType<typeof storeLocation>): string {
@@ -196,16 +193,13 @@ function describeDatabase(location: ReturnType<typeof storeLocation>): string {
 const OPEN_PARENT = "/var/lib/sallyport";
 
 /**
- * The folder for a new embedded database of the network in `dir`: `database` below it. Where another user must run PostgreSQL (because we are root)
- * and cannot enter `dir`, a folder below /var/lib/sallyport that is named after it.
- *
- * @returns as it is written in the configuration: relative when below `dir`.
+ * The folder for a new embedded database, as it is written in the configuration: `database` below `dir`. Where another user must run PostgreSQL (because
+ * the command runs as root) and cannot enter `dir`, a folder below /var/lib/sallyport that is named after it.
  */
 async function chooseDataFolder(dir: string): Promise<string> {
   const user = await postgresUser();
-  const folder = resolve(dir);
-  if (!user || (await isReachable(folder, user))) return "database";
-  const name = `${basename(folder)}-${createHash("sha256").update(folder).digest("hex").slice(0, 8)}`;
+  if (!user || (await isReachable(dir, user))) return "database";
+  const name = `${basename(dir)}-${createHash("sha256").update(dir).digest("hex").slice(0, 8)}`;
   const elsewhere = join(OPEN_PARENT, name);
   await mkdir(dirname(elsewhere), { recursive: true, mode: 0o755 });
   return elsewhere;

@@ -1,15 +1,17 @@
+/** What commands read besides the configuration: the store, and files of the operator's own authority. */
+import { readFile } from "node:fs/promises";
 import type { ConfigRead } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
 import type { ClientConfig } from "pg";
 import { storeLocation } from "../config/settings.ts";
+import type { KeyedCertificate } from "../pki/issue.ts";
 import { openStore, type Store } from "../store/database.ts";
 import { connectionTo } from "../store/postgres/embedded.ts";
 import { isAlive, readPostmaster } from "../store/postgres/postgres-process.ts";
+import type { CaFiles } from "./command-line.ts";
 
 /**
- * The store of a configuration for a command that works beside the controller: on the database that it runs with, or, when there is no controller, on one
- * that is started for the command.
- *
+ * The store for a command that works beside the controller. When no controller runs, an embedded database is started for the command.
  * @throws StoreError, EmbeddedPostgresError
  */
 export async function openBeside({ config, placeOf }: ConfigRead, file: string, log: Logger): Promise<Store> {
@@ -25,4 +27,8 @@ export async function connectionToRunning(dir: string): Promise<ClientConfig | u
   const running = await readPostmaster(dir);
   if (running === undefined || running.socketDir === "" || !(await isAlive(running, dir))) return undefined;
   return connectionTo(running.socketDir);
+}
+
+export async function readCa({ certFile, keyFile }: CaFiles): Promise<KeyedCertificate> {
+  return { certPem: await readFile(certFile, "utf8"), keyPem: await readFile(keyFile, "utf8") };
 }

@@ -8,7 +8,7 @@ export class NoPasswordError extends Error {
   override name = "NoPasswordError";
 }
 
-const LONGEST_LINE = 4_096;
+const MAX_LINE_LENGTH = 4_096;
 
 /**
  * A new password: typed twice and not shown where `input` is a terminal, otherwise the first line of it.
@@ -49,7 +49,7 @@ async function firstLine(input: NodeJS.ReadableStream): Promise<string> {
   let text = "";
   for await (const chunk of input) {
     text += String(chunk);
-    if (text.includes("\n") || text.length > LONGEST_LINE) break;
+    if (text.includes("\n") || text.length > MAX_LINE_LENGTH) break;
   }
   const line = (text.split("\n", 1)[0] ?? "").replace(/\r$/, "");
   if (line === "") throw new NoPasswordError("standard input holds no password: expected one line, or use --generate");

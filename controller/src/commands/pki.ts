@@ -11,15 +11,11 @@ import { anchorsOf, retire, rotate } from "../pki/material.ts";
 import type { Store } from "../store/database.ts";
 import { loggedWrite } from "../store/logged-write.ts";
 import { KeyVault, loadSecrets, type Secrets } from "../store/secrets.ts";
-import type { CommandContext } from "./command.ts";
-import { readCa } from "./imported-ca.ts";
-import { openBeside } from "./open-beside.ts";
-import type { PkiCommand } from "./pki-command-line.ts";
+import type { CommandContext, PkiCommand } from "./command-line.ts";
+import { openBeside, readCa } from "./open-beside.ts";
 
 /**
- * `sallyport-controller pki …`: shows, rotates or retires the network's authority. While the controller runs it takes the change over within
- * a second; while it does not, at its next start.
- *
+ * `sallyport-controller pki …`: shows, rotates or retires the network's authority. A running controller applies the change within a second.
  * @throws PkiError, StoreError, DatabaseHeldError, ConfigError
  */
 export async function pkiCommand(command: PkiCommand, { env, say, log }: CommandContext): Promise<void> {
@@ -47,21 +43,16 @@ async function rotateAuthority(
   { config, store, secrets, say }: Parts & { config: ControllerConfig },
 ): Promise<void> {
   const imported = command.imported && (await readCa(command.imported));
-  const rotation = {
-    hosts: hostsOf(config),
-    lifetimes: lifetimes(config),
-    now: new Date(),
-    newKeys: command.newKeys,
-    imported,
-  };
+  const { newKeys } = command;
+  const rotation = { hosts: hostsOf(config), lifetimes: lifetimes(config), now: new Date(), newKeys, imported };
   await changeNetworkKeys(store, secrets, async (material, trx) => {
     await askForExtensions(trx);
     return rotate(material, rotation);
   });
   say("The network has a new root and a new signing CA; the former ones stay trusted until everything is renewed.");
-  if (command.newKeys) {
+  if (newKeys) {
     say(
-      "The controller's own keys are new, too: enrollment tokens are signed anew. Hand out those that you get from now on.",
+      "The controller's own keys are new, too: enrollment tokens are signed again. Hand out only new tokens from now on.",
     );
   }
 }
@@ -77,7 +68,7 @@ async function askForExtensions(trx: Db): Promise<void> {
 }
 
 async function retireFormer(
-  command: Extract<PkiCommand, { action: "retire" }>,
+  { isForced }: Extract<PkiCommand, { action: "retire" }>,
   { store, secrets, say }: Parts,
 ): Promise<void> {
   const { former, bridgePem } = await requireNetworkKeys(new KeyVault(store.db, secrets));
@@ -85,7 +76,7 @@ async function retireFormer(
     say("There is no former authority: nothing to retire.");
     return;
   }
-  if (former !== undefined && !command.isForced) {
+  if (former !== undefined && !isForced) {
     const leaves = await countFormerLeaves(store.db, former.intermediatePem);
     if (!isNone(leaves)) {
       throw new PkiError(
@@ -101,9 +92,8 @@ async function describe(store: Store, secrets: Secrets, say: (line: string) => v
   const material = await requireNetworkKeys(new KeyVault(store.db, secrets));
   for (const [place, pem] of anchorsOf(material).entries()) {
     const { subject, validTo } = new X509Certificate(pem);
-    say(
-      `${place === 0 ? "trusted:" : "        "}  ${nameParts(subject).join(", ") || "an authority without a name"}, until ${validTo}`,
-    );
+    const name = nameParts(subject).join(", ") || "an authority without a name";
+    say(`${place === 0 ? "trusted:" : "        "}  ${name}, until ${validTo}`);
   }
   if (material.former === undefined) return;
   const leaves = await countFormerLeaves(store.db, material.former.intermediatePem);

@@ -4,30 +4,25 @@ import type { Logger } from "@sallyport/wire";
 import { Agent } from "@sallyport/wire/agent";
 import { createLogger, type LevelledLogger, logDestination } from "../config/logging.ts";
 import { type Controller, startController } from "../controller.ts";
-import { ExitStatus } from "./command.ts";
+import { ExitStatus } from "./command-line.ts";
 
 const STOP_LIMIT_MS = 20_000;
 
-export interface RunEnvironment {
-  readonly env: NodeJS.ProcessEnv;
-  readonly productVersion: string;
-}
-
 /**
- * Runs a controller until SIGINT or SIGTERM, or until it loses its database to another. Everything is stopped in reverse order within 20 seconds; a second
- * signal ends the process at once. SIGHUP has certificates looked at now. @returns the exit status.
+ * Runs a controller until SIGINT or SIGTERM, or until it loses its database to another. It stops within 20 seconds; a second signal ends the process at once.
+ * SIGHUP reloads certificates and keys. @returns the exit status
  */
-export async function runController(file: string, { env, productVersion }: RunEnvironment): Promise<number> {
+export async function runController(
+  file: string,
+  { env, productVersion }: { readonly env: NodeJS.ProcessEnv; readonly productVersion: string },
+): Promise<number> {
   const { config, warnings, placeOf } = await readControllerConfigFile(file, env);
   const log = createLogger(config.log.level, logDestination(config.log.format));
   for (const warning of warnings) log.warn({ file }, formatProblem(warning, file));
   let controller: Controller | undefined;
   let agent: Agent | undefined;
   let status: number = ExitStatus.Done;
-  let ask: () => void = () => undefined;
-  const asked = new Promise<void>((resolve) => {
-    ask = resolve;
-  });
+  const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
   const onSignal = (signal: NodeJS.Signals) => {
     log.info({ signal }, "stopping");
     for (const name of SIGNALS) process.off(name, onSignal).on(name, () => process.exit(ExitStatus.Failed));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createLogger, withoutSecrets } from "./logging.ts";
+import { createLogger, readable, withoutSecrets } from "./logging.ts";
 
 function logged(write: (log: ReturnType<typeof createLogger>) => void): string {
   const lines: string[] = [];
@@ -107,5 +107,40 @@ describe("the log", () => {
     expect(logged((log) => log.info({ key: "entity-1", keys: 3, sessionId: "c1" }, "x"))).toContain(
       '"key":"entity-1","keys":3,"sessionId":"c1"',
     );
+  });
+});
+
+function shown(colours: boolean, log: (logger: ReturnType<typeof createLogger>) => void): string {
+  const parts: string[] = [];
+  log(
+    createLogger(
+      "debug",
+      readable((part) => void parts.push(part), { colours }),
+    ),
+  );
+  return parts.join("").replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME");
+}
+
+describe("the log for people", () => {
+  it("is one line for people: time, level, message, fields", () => {
+    expect(shown(false, (log) => log.info({ port: 1280, host: "a b", list: [1, "x"] }, "controller ready"))).toBe(
+      'TIME INFO  controller ready port=1280 host="a b" list=[1,"x"]\n',
+    );
+  });
+
+  it("paints levels on a terminal only", () => {
+    expect(shown(true, (log) => log.warn({}, "x"))).toBe("\x1b[2mTIME\x1b[0m \x1b[33mWARN \x1b[0m x\n");
+  });
+
+  it("shows a stack below its line", () => {
+    const text = shown(false, (log) => log.error({ error: new Error("it broke") }, "failed"));
+    expect(text).toMatch(/^TIME ERROR failed error="it broke"\n {4}Error: it broke\n {4}at .*logging.test/);
+  });
+
+  it("hides secrets, and what would steer the terminal", () => {
+    const text = shown(false, (log) =>
+      log.info({ token: "geheim", peer: "a\x1b[2Jb", line: "a\nb" }, "m\x1b]0;x\x07n"),
+    );
+    expect(text).toBe('TIME INFO  m?]0;x?n token=[redacted] peer=a?[2Jb line="a b"\n');
   });
 });

@@ -1,27 +1,23 @@
 import type { Logger } from "@sallyport/wire";
 import pino, { type DestinationStream } from "pino";
-import { readable } from "./readable-log.ts";
 
 const CENSORED = "[redacted]";
 /** Names of fields whose values are never shown, wherever they stand in the fields of a log line. */
 const SECRET_NAME =
   /^(.*password|.*passwd|.*token|.*secret|.*secretkey|.*privatekey|(.*key)?pem|.*jwt|authorization|(set-)?cookie|zt-session|svc-session|database-?url)$/i;
-/**
- * Secrets that can be told by their form, in any text. Clients choose parts of these texts, so no pattern may look at a stretch of text once for
- * every place where it could begin: what could run on is bounded.
- */
+/** Secrets that their form shows, in any text. Clients choose parts of these texts: every repetition is bounded, so that no pattern takes quadratic time. */
 const SECRET_TEXTS: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)/g, CENSORED],
   [/\b([a-z][a-z0-9+.-]{0,30}:\/\/[^\s:@/]*):[^\s@/]+@/gi, `$1:${CENSORED}@`],
-  // What PostgreSQL says of a violated constraint: names of columns, then their values.
+  // PostgreSQL's message about a violated constraint: names of columns, then their values.
   [/\bKey \(([^)]{0,200})\)=\([^\n]*\)/g, `Key ($1)=(${CENSORED})`],
-  // And of a row that may not be: all its values, which may hold lines, to the end of the text.
+  // PostgreSQL's message about a refused row: all its values, which may hold lines, to the end of the text.
   [/\bFailing row contains \([\s\S]*/, `Failing row contains (${CENSORED})`],
   [/\b((?:Bearer|zt-session:|svc-session:)\s+)\S+/gi, `$1${CENSORED}`],
 ];
 /** Text that may hold a JWT; matched whole, so that no part of it is looked at twice. */
 const DOTTED = /[\w.-]{12,}/g;
-const DEEPEST = 6;
+const MAX_DEPTH = 6;
 
 /** Takes secrets out of a text: private keys, JWTs, passwords in URLs, bearer tokens. */
 export function withoutSecrets(text: string): string {
@@ -67,7 +63,7 @@ export function createLogger(
   level: "debug" | "info" | "warn" | "error",
   destination?: DestinationStream,
 ): LevelledLogger {
-  const logger = pino(
+  return pino(
     {
       level,
       base: null,
@@ -86,14 +82,13 @@ export function createLogger(
     },
     destination ?? logDestination("auto"),
   );
-  return logger;
 }
 
 function cleaned(value: unknown, depth: number): unknown {
   if (typeof value === "string") return withoutSecrets(value);
   if (typeof value === "bigint") return value.toString();
   if (typeof value !== "object" || value === null) return value;
-  if (depth >= DEEPEST) return "[too deep]";
+  if (depth >= MAX_DEPTH) return "[too deep]";
   if (value instanceof Date) return value.toISOString();
   if (value instanceof Uint8Array) return `${value.byteLength} bytes`;
   if (value instanceof Error) return errorFields(value, depth);
@@ -108,5 +103,70 @@ function cleaned(value: unknown, depth: number): unknown {
 
 function errorFields(error: Error, depth: number): unknown {
   const { name, message, stack, cause, ...rest } = error;
-  return cleaned({ ...rest, name, message, stack, ...(cause === undefined ? {} : { cause }) }, depth);
+  return cleaned({ ...rest, name, message, stack, ...(cause !== undefined && { cause }) }, depth);
+}
+
+const COLOURS: Readonly<Record<string, string>> = {
+  debug: "\x1b[2m",
+  info: "\x1b[32m",
+  warn: "\x1b[33m",
+  error: "\x1b[31m",
+};
+const PLAIN = "\x1b[0m";
+const DIM = "\x1b[2m";
+// A terminal acts on these; peers choose parts of what is logged.
+const CONTROL = /(?!\n)\p{Cc}/gu;
+
+/** Turns the log's lines of JSON into lines for people: time, level, message, fields, and below them indented stacks. */
+export function readable(write: (text: string) => void, { colours }: { readonly colours: boolean }): DestinationStream {
+  const paint = (colour: string, text: string) => (colours ? `${colour}${text}${PLAIN}` : text);
+  return {
+    write(line: string): void {
+      const entry = parsed(line);
+      if (entry === undefined) {
+        write(line);
+        return;
+      }
+      const { level = "", time = "", msg = "", ...fields } = entry;
+      const stacks: string[] = [];
+      const words = Object.entries(fields).map(([name, value]) => {
+        const stack = stackOf(value);
+        if (stack !== undefined) stacks.push(stack);
+        return `${paint(DIM, `${name}=`)}${printed(value)}`;
+      });
+      const label = paint(COLOURS[String(level)] ?? "", String(level).toUpperCase().padEnd(5));
+      const head = [paint(DIM, String(time)), label, clean(String(msg)), ...words].join(" ");
+      write(`${[head, ...stacks.map(indented)].join("\n")}\n`);
+    },
+  };
+}
+
+function parsed(line: string): Record<string, unknown> | undefined {
+  try {
+    return JSON.parse(line) as Record<string, unknown>;
+  } catch {
+    return undefined;
+  }
+}
+
+function stackOf(value: unknown): string | undefined {
+  if (typeof value !== "object" || value === null || !("stack" in value)) return undefined;
+  return typeof value.stack === "string" ? value.stack : undefined;
+}
+
+function printed(value: unknown): string {
+  if (stackOf(value) !== undefined) return JSON.stringify((value as { message?: unknown }).message ?? "");
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return /^[^\s"=]+$/.test(text) ? clean(text) : typeof value === "string" ? JSON.stringify(clean(text)) : clean(text);
+}
+
+function clean(text: string): string {
+  return text.replaceAll(CONTROL, "?").replaceAll("\n", " ");
+}
+
+function indented(text: string): string {
+  return text
+    .split("\n")
+    .map((line) => `    ${line.replaceAll(CONTROL, "?").trim()}`)
+    .join("\n");
 }

@@ -5,17 +5,17 @@ import { dirname, resolve } from "node:path";
 import { ConfigError, formatPath, type Path } from "@sallyport/config-file";
 import { type ConfigRead, type ControllerConfig, postgresUrl } from "@sallyport/controller-config";
 import { formatHostPort } from "@sallyport/wire";
-import type { AuthSettings } from "../auth/settings.ts";
+import type { AuthSettings } from "../auth/authentication.ts";
 import type { CertificateFiles } from "../certificates/operator-certificate.ts";
 import type { FabricSettings } from "../fabric/options.ts";
 import type { ModelSettings } from "../model/context.ts";
 import { AUTHORITY_LIFETIMES, type Lifetimes } from "../pki/issue.ts";
 import type { StoreOptions } from "../store/database.ts";
 
-/** Where a key stands in the file, for errors that turn up when what it names is used. */
+/** Where a key stands in the file, for errors about the thing that its value names. */
 type PlaceOf = ConfigRead["placeOf"];
 
-/** Names that the server certificate covers besides the advertised ones: clients on the machine itself need them. */
+/** The server certificate covers these besides the advertised names, for clients on the same machine. */
 const LOCAL_HOSTS = ["localhost", "127.0.0.1", "::1"];
 
 /** Every host that the server certificate must cover. */
@@ -37,7 +37,7 @@ export function modelSettings(config: ControllerConfig, file: string): ModelSett
   };
 }
 
-/** What an operator decides about authentication. @throws ConfigError when the file of trusted certificates cannot be read */
+/** @throws ConfigError when the file of trusted certificates cannot be read */
 export async function authSettings({ auth }: ControllerConfig, file: string, placeOf: PlaceOf): Promise<AuthSettings> {
   const { caFile, ...jwks } = auth.jwks;
   if (caFile === undefined) return { ...auth, jwks };
@@ -68,7 +68,7 @@ export function lifetimes({ certificates }: Pick<ControllerConfig, "certificates
   return { ...AUTHORITY_LIFETIMES, ...certificates };
 }
 
-/** The URL that is kept in a file, for example a mounted Secret. The message says nothing of it. */
+/** The URL in a file, for example of a mounted Secret. Error messages do not show it. */
 function urlIn(path: string, file: string, placeOf: PlaceOf): string {
   const expected = "a file with the URL of a PostgreSQL database";
   const problem = (found: string) => problemAt(["database", "urlFile"], { file, placeOf, expected, found });
@@ -82,7 +82,7 @@ function urlIn(path: string, file: string, placeOf: PlaceOf): string {
   return text;
 }
 
-/** Where the database is; paths start from the folder of `file`. @throws ConfigError for a `database.urlFile` that can't be used */
+/** @throws ConfigError for a `database.urlFile` that cannot be used */
 export function storeLocation(
   config: ControllerConfig,
   file: string,
@@ -100,7 +100,7 @@ export function storeLocation(
   return { embedded, poolSize };
 }
 
-/** The one certificate whose owner may see the figures at `/metrics`. @throws ConfigError when its file holds none */
+/** The certificate whose holder may read `/metrics`. @throws ConfigError when its file holds none */
 export async function scrapeCertificate(
   config: ControllerConfig,
   file: string,
@@ -113,17 +113,14 @@ export async function scrapeCertificate(
     return new X509Certificate(await readFile(path));
   } catch (error) {
     const found = `${path}, which cannot be read as one: ${(error as Error).message}`;
-    const problem = { file, placeOf, expected: "a file with a certificate", found };
-    throw problemAt(["metrics", "scrapeCertificate"], problem);
+    const expected = "a file with a certificate";
+    throw problemAt(["metrics", "scrapeCertificate"], { file, placeOf, expected, found });
   }
 }
 
-/** The pairs of files of the operator's own certificates. */
 export function serverCertificateFiles({ api }: ControllerConfig, file: string): CertificateFiles[] {
-  return api.serverCertificates.map(({ cert, key }) => ({
-    cert: fromFolderOf(file, cert),
-    key: fromFolderOf(file, key),
-  }));
+  const from = (path: string) => fromFolderOf(file, path);
+  return api.serverCertificates.map(({ cert, key }) => ({ cert: from(cert), key: from(key) }));
 }
 
 export function secretKeyFile(config: ControllerConfig, file: string): string | undefined {

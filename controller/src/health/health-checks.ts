@@ -2,22 +2,11 @@ import { sql } from "kysely";
 import type { Page } from "../http/pages.ts";
 import type { Db } from "../model/context.ts";
 
-/** What a check found, as it is sent. */
-interface CheckState {
-  readonly id: string;
-  readonly healthy: boolean;
-  readonly lastCheckDuration: string;
-  readonly lastCheckTime: string;
-  readonly err?: string;
-  readonly consecutiveFailures?: number;
-  readonly failingSince?: string;
-}
-
 /** Any caller may ask for a check: its cost does not grow with the number of requests. */
 const FRESH_MS = 5_000;
 const LIMIT_MS = 3_000;
 
-interface Outcome {
+interface CheckOutcome {
   readonly at: Date;
   readonly milliseconds: number;
   readonly error: string | undefined;
@@ -25,16 +14,16 @@ interface Outcome {
 
 export interface HealthOptions {
   readonly db: Db;
-  /** Since when the database cannot be used. */
+  /** Since when the database is unavailable. */
   readonly outage: { readonly since: Date | undefined };
   readonly now?: () => Date;
 }
 
-/** Reads the database for real, at most once in five seconds; an outage that requests have met counts at once. */
+/** Reads the database at most once in five seconds. An outage that requests have met counts at once. */
 export class HealthChecks {
   readonly #options: HealthOptions;
-  #last: Outcome | undefined;
-  #running: Promise<Outcome> | undefined;
+  #last: CheckOutcome | undefined;
+  #running: Promise<CheckOutcome> | undefined;
   #failures = 0;
   #failingSince: Date | undefined;
 
@@ -43,9 +32,9 @@ export class HealthChecks {
   }
 
   /**
-   * The document. It is sent with status 200 whatever it says, as clients of other controllers expect; `data.healthy` tells.
+   * The document. Its status is always 200, as clients of OpenZiti expect; `data.healthy` has the result.
    * @param isShort without the single checks
-   * @param isRaft with what clients ask of a member of a cluster, which this controller is not
+   * @param isRaft with the fields that clients read of a member of a cluster
    */
   async document({ isShort, isRaft }: { readonly isShort: boolean; readonly isRaft: boolean }): Promise<object> {
     const database = await this.#database();
@@ -53,13 +42,13 @@ export class HealthChecks {
       meta: {},
       data: {
         healthy: database.healthy,
-        ...(isShort ? {} : { checks: [database] }),
-        ...(isRaft ? { isRaftEnabled: false, isLeader: true } : {}),
+        ...(!isShort && { checks: [database] }),
+        ...(isRaft && { isRaftEnabled: false, isLeader: true }),
       },
     };
   }
 
-  async #database(): Promise<CheckState> {
+  async #database() {
     const now = (this.#options.now ?? (() => new Date()))();
     const isStale =
       this.#last === undefined ||
@@ -76,17 +65,15 @@ export class HealthChecks {
       healthy: error === undefined,
       lastCheckDuration: `${milliseconds.toFixed(3)}ms`,
       lastCheckTime: at.toISOString(),
-      ...(error === undefined
-        ? {}
-        : {
-            err: error,
-            consecutiveFailures: this.#failures,
-            failingSince: (this.#failingSince ?? at).toISOString(),
-          }),
+      ...(error !== undefined && {
+        err: error,
+        consecutiveFailures: this.#failures,
+        failingSince: (this.#failingSince ?? at).toISOString(),
+      }),
     };
   }
 
-  async #look(at: Date): Promise<Outcome> {
+  async #look(at: Date): Promise<CheckOutcome> {
     const began = performance.now();
     const error = await this.#read();
     this.#last = { at, milliseconds: performance.now() - began, error };
@@ -95,12 +82,10 @@ export class HealthChecks {
     return this.#last;
   }
 
-  /** What is wrong, without what only administrators may know: where the database is. */
+  /** Why the read failed, without the place of the database, which only administrators may know. */
   async #read(): Promise<string | undefined> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<string>((resolve) => {
-      timer = setTimeout(() => resolve("the database did not answer in time"), LIMIT_MS);
-    });
+    const { promise: late, resolve } = Promise.withResolvers<string>();
+    const timer = setTimeout(() => resolve("the database did not answer in time"), LIMIT_MS);
     const read = sql`SELECT id FROM auth_policy LIMIT 1`.execute(this.#options.db).then(
       () => undefined,
       () => "the database cannot be read",

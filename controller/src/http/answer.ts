@@ -5,7 +5,6 @@ import {
   API_ERRORS,
   API_VERSIONS,
   type ApiError,
-  type ApiErrorCause,
   type ApiName,
   type CreateResult,
   createLocation,
@@ -24,12 +23,12 @@ import { z } from "zod";
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** JSON as text: a copy of it as bytes beside the heap is what memory grows by under load. */
+  /** JSON stays text: a copy as bytes outside the heap would make memory grow under load. */
   readonly body: Uint8Array | string;
 }
 
 export interface FailureAnswer extends Answer {
-  readonly body: Uint8Array;
+  readonly body: Buffer;
 }
 
 /** A handler's result that does not have the shape the contract promises. */
@@ -82,11 +81,8 @@ function envelope({ response }: Operation, result: unknown, list: ListQuery | un
     case "list": {
       const { data, totalCount, filterableFields, headers } = result as ListResult<unknown>;
       const { limit, offset } = list ?? { limit: data.length, offset: 0 };
-      const metadata = {
-        filterableFields,
-        pagination: { limit, offset, totalCount: totalCount ?? data.length },
-      };
-      return { data, metadata, headers };
+      const pagination = { limit, offset, totalCount: totalCount ?? data.length };
+      return { data, metadata: { filterableFields, pagination }, headers };
     }
     case "create": {
       const { id } = result as CreateResult;
@@ -113,7 +109,7 @@ function sessionHeaders(operation: Operation, data: unknown): Record<string, str
   };
 }
 
-/** What every answer to a request with a session says of its inactivity timeout. */
+/** The headers about the inactivity timeout, on every answer to a request with a session. */
 export function expiryHeaders(session: {
   readonly expirationSeconds: number;
   readonly expiresAt: Date;
@@ -123,15 +119,11 @@ export function expiryHeaders(session: {
 
 function check(operation: Operation, data: unknown, metadata: object): void {
   const { response } = operation;
-  const schema =
-    response.kind === "list"
-      ? z.array(response.item)
-      : response.kind === "create"
-        ? createLocation
-        : response.kind === "detail"
-          ? response.data
-          : z.strictObject({});
-  // What counts is what is sent: keys that are undefined are not.
+  let schema: z.ZodType = z.strictObject({});
+  if (response.kind === "list") schema = z.array(response.item);
+  if (response.kind === "create") schema = createLocation;
+  if (response.kind === "detail") schema = response.data;
+  // JSON leaves out keys that are undefined.
   const sent: unknown = JSON.parse(JSON.stringify({ data, meta: metadata }));
   checkShape(operation, z.strictObject({ data: schema, meta }), sent);
 }
@@ -144,9 +136,9 @@ function checkShape({ path }: Operation, schema: z.ZodType, sent: unknown): void
 /** The answer to a call that failed. `api` decides on the versions that the envelope names. */
 export function failure(error: ApiError, requestId: string, api: ApiName, validate = false): FailureAnswer {
   const version = API_VERSIONS[api].meta;
-  const cause: ApiErrorCause | undefined = error.cause;
+  const { code, message, cause } = error;
   const body = {
-    error: { code: error.code, message: error.message, requestId, cause },
+    error: { code, message, requestId, cause },
     meta: { apiEnrollmentVersion: version, apiVersion: version },
   };
   if (validate) errorEnvelope.parse(body);
@@ -159,12 +151,14 @@ export function failure(error: ApiError, requestId: string, api: ApiName, valida
 
 /** A failure before the request is understood: the bare error, and the connection ends. */
 export function bareFailure(code: keyof typeof API_ERRORS, status: number = API_ERRORS[code].status): FailureAnswer {
-  const body = { code, message: API_ERRORS[code].message };
-  return {
-    status,
-    headers: { "content-type": JSON_TYPE, connection: "close" },
-    body: Buffer.from(JSON.stringify(body)),
-  };
+  const body = Buffer.from(JSON.stringify({ code, message: API_ERRORS[code].message }));
+  return { status, headers: { "content-type": JSON_TYPE, connection: "close" }, body };
+}
+
+/** Status line and headers for a bare socket. */
+export function responseHead(status: number, reason: string, headers: Readonly<Record<string, string>>): Buffer {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return Buffer.from(`HTTP/1.1 ${status} ${reason}\r\n${lines.join("")}\r\n`);
 }
 
 const ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-";

@@ -3,7 +3,7 @@ import { lineBounds } from "@sallyport/wire";
 import { afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { readBody } from "./input.ts";
-import { get, json, send, split, startTestApi, type TestApi, type TestHandlers } from "./testing.ts";
+import { get, json, send, split, startTestApi, type TestApi, type TestHandlers } from "./testing/test-api.ts";
 
 const started: TestApi[] = [];
 afterEach(async () => {

@@ -1,7 +1,7 @@
 import { Agent } from "node:https";
 import { ApiError, ApiTransportError, createClient, fieldError } from "@sallyport/api";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { startTestApi, type TestApi, testSession } from "./testing.ts";
+import { startTestApi, type TestApi, testSession } from "./testing/test-api.ts";
 
 const at = "2026-01-02T03:04:05.678Z";
 const edgeRouterPolicy = (id: string) => ({

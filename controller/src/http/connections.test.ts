@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { afterEach, describe, expect, test } from "vitest";
-import { get, split, startTestApi, type TestApi, type TestHandlers, version } from "./testing.ts";
+import { get, split, startTestApi, type TestApi, type TestHandlers, version } from "./testing/test-api.ts";
 
 const started: TestApi[] = [];
 afterEach(async () => {

@@ -1,9 +1,10 @@
 /** What handlers and authentication see of a request, and the handler types of this server. */
 import type { X509Certificate } from "node:crypto";
 import type { ApiName, authQuery, Handlers, OperationTable, operations } from "@sallyport/api";
+import { countedAddress } from "@sallyport/wire";
 import type { z } from "zod";
 
-/** The session of a request: what the HTTP layer needs for its auth rules and headers, and the caller. */
+/** The session of a request: for the auth rules and headers of the HTTP layer, and for handlers. */
 export interface ApiSessionContext {
   readonly apiSessionId: string;
   readonly token: string;
@@ -12,7 +13,7 @@ export interface ApiSessionContext {
   readonly isAdmin: boolean;
   /** No secondary factor is open. */
   readonly isFullyAuthenticated: boolean;
-  /** The open factors, as clients are told of them. */
+  /** The open factors, as clients see them. */
   readonly authQueries: readonly z.input<typeof authQuery>[];
   /** Ids of the config types asked for at authentication; `["all"]` for every one. */
   readonly configTypes: readonly string[];
@@ -21,7 +22,7 @@ export interface ApiSessionContext {
   readonly expiresAt: Date;
 }
 
-/** A request that a proxy passes on. Only routers may do that; the handler decides what to believe. */
+/** A request that a proxy passes on. Only routers may do that; the handler decides whether to trust it. */
 export interface ProxiedBy {
   /** The certificates that the proxy presented, leaf first; as unverified as `peerCertificates`. */
   readonly proxyCertificates: readonly X509Certificate[];
@@ -37,17 +38,17 @@ export interface RequestInfo {
   readonly id: string;
   readonly api: ApiName;
   readonly method: string;
-  /** The operation's path under the API's base path, as the contract has it: callers write one and the same path in many ways. */
+  /** The operation's path under the API's base path, as the contract has it. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string | undefined>>;
   /** `ip:port`, and the ip alone. */
   readonly remoteAddress: string;
   readonly remoteIp: string;
-  /** What the TLS client presented, leaf first; proven to hold the leaf's key, otherwise unverified. Empty when it says that it only passes the request on. */
+  /** What the TLS client presented, leaf first: it holds the leaf's key, the rest is unverified. Empty for a proxy. */
   readonly peerCertificates: readonly X509Certificate[];
-  /** What the TLS client says of the client that it passes the request on for; undefined when it asks for itself. */
+  /** What a proxy says of the client for which it passes the request on. */
   readonly proxied: ProxiedBy | undefined;
-  /** From `zt-session` or `svc-session`; undefined on `/authenticate`, where sessions are not looked at. */
+  /** From `zt-session` or `svc-session`; undefined on `/authenticate`, which ignores sessions. */
   readonly sessionToken: string | undefined;
   /** From every `Authorization: Bearer` header, in order; empty tokens are left out. */
   readonly bearerTokens: readonly string[];
@@ -65,3 +66,22 @@ export type AllHandlers = { readonly [A in ApiName]: ApiHandlers<(typeof operati
  * @throws ApiError 401 when the session is known but its identity is gone, disabled or without policy
  */
 export type Authenticate = (request: RequestInfo) => Promise<ApiSessionContext | undefined>;
+
+/** The key of a caller, for everything that callers share. */
+export interface Caller {
+  /** The identity once there is a session, before that the address as it is counted. */
+  readonly key: string;
+  readonly hasSession: boolean;
+  /** Fully authenticated, too. */
+  readonly isAdministrator: boolean;
+}
+
+/** @param remoteIp of the connection */
+export function callerOf(remoteIp: string, session: ApiSessionContext | undefined): Caller {
+  if (session === undefined) return { key: countedAddress(remoteIp), hasSession: false, isAdministrator: false };
+  return {
+    key: session.identityId,
+    hasSession: true,
+    isAdministrator: session.isAdmin && session.isFullyAuthenticated,
+  };
+}

@@ -2,7 +2,7 @@
 import { Agent, request } from "node:https";
 import { type ApiName, BASE_PATHS, type Operation, operations } from "@sallyport/api";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startTestApi, type TestApi, testSession } from "./testing.ts";
+import { startTestApi, type TestApi, testSession } from "./testing/test-api.ts";
 
 const all = (Object.keys(operations) as ApiName[]).flatMap((api) =>
   Object.entries<Operation>(operations[api]).map(([id, operation]) => ({ api, id, operation })),

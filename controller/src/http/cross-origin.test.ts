@@ -1,6 +1,6 @@
 import { apiError } from "@sallyport/api";
 import { afterEach, describe, expect, test } from "vitest";
-import { CLOSE, get, send, split, startTestApi, type TestApi, version } from "./testing.ts";
+import { CLOSE, get, send, split, startTestApi, type TestApi, version } from "./testing/test-api.ts";
 
 const ORIGIN = "https://browzer.example.org";
 const from = (origin: string) => `Origin: ${origin}\r\n`;

@@ -1,8 +1,7 @@
-/** Pages beside the APIs: those that machines look at to watch the controller. */
+/** Pages beside the APIs, for machines that watch the controller. */
 import type { X509Certificate } from "node:crypto";
-import { apiError, unhandledCause } from "@sallyport/api";
 import type { FastifyInstance } from "fastify";
-import { pathOf, type ServerContext, send } from "./reply.ts";
+import { pathNotFound, type ServerContext, send } from "./reply.ts";
 import { peerCertificatesOf } from "./request.ts";
 
 export interface PageRequest {
@@ -32,9 +31,7 @@ export function mountPages(app: FastifyInstance, context: ServerContext, pages: 
         query: request.query as Readonly<Record<string, unknown>>,
         peerCertificates: peerCertificatesOf(request.raw),
       });
-      if (answer === undefined) {
-        throw apiError("NOT_FOUND", unhandledCause(`path ${pathOf(request.raw)} was not found`));
-      }
+      if (answer === undefined) throw pathNotFound(request.raw);
       const body = Buffer.from(answer.body);
       await send(context, reply, { status: answer.status, headers: { "content-type": answer.contentType }, body });
       return reply;

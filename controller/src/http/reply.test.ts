@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, test } from "vitest";
-import { get, split, startTestApi, type TestApi, version } from "./testing.ts";
+import { get, split, startTestApi, type TestApi, version } from "./testing/test-api.ts";
 
 const SIZE = 8 * 1024 * 1024;
 const TOO_LARGE = `POST /edge/client/v1/authenticate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${SIZE}\r\n\r\n`;

@@ -1,4 +1,4 @@
-/** Sending answers and failures: every byte that leaves goes through here, and every failure is logged here, once. */
+/** Sends all answers and failures, and logs each failure once. */
 
 import type { IncomingMessage } from "node:http";
 import { ApiError, type ApiName, apiError, BASE_PATHS, unhandledCause } from "@sallyport/api";
@@ -6,52 +6,17 @@ import { errorText } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Answer, bareFailure, failure } from "./answer.ts";
-import type { BodyLimits } from "./body-budget.ts";
-import type { Caller } from "./caller.ts";
-import type { ConnectionLimits, OpenConnections } from "./connection-limit.ts";
-import type { AllHandlers, Authenticate } from "./context.ts";
-import { unsupportedType } from "./media-type.ts";
-import { remoteAddressOf } from "./request.ts";
-
-export interface HttpLimits extends ConnectionLimits, BodyLimits {
-  /** Bytes of a request body. */
-  readonly maxBodyBytes: number;
-  /** For the headers of a request to arrive, and for the whole of it. */
-  readonly headersTimeoutMs: number;
-  readonly requestTimeoutMs: number;
-  /** For a handler to answer; then 503 `TIMEOUT`. */
-  readonly handlerTimeoutMs: number;
-  /** A connection without a request is closed after this time. */
-  readonly keepAliveTimeoutMs: number;
-  /** A connection on which nothing moves for this long is closed: a client that does not read an answer must not hold memory for ever. */
-  readonly socketTimeoutMs: number;
-  readonly maxHeaderBytes: number;
-  /** How long `close()` waits for requests that are being handled. */
-  readonly closeTimeoutMs: number;
-}
-
-export const HTTP_LIMITS: HttpLimits = {
-  maxBodyBytes: 1_048_576,
-  headersTimeoutMs: 5_000,
-  requestTimeoutMs: 15_000,
-  handlerTimeoutMs: 10_000,
-  keepAliveTimeoutMs: 5_000,
-  socketTimeoutMs: 30_000,
-  maxHeaderBytes: 65_536,
-  closeTimeoutMs: 5_000,
-  maxBytesUnderWay: 268_435_456,
-  maxBytesUnderWayPerCaller: 33_554_432,
-  maxConnections: 10_000,
-  maxConnectionsPerAddress: 2_500,
-};
+import type { AllHandlers, Authenticate, Caller } from "./context.ts";
+import type { HttpLimits, OpenConnections } from "./limits.ts";
+import { remoteAddressOf, unsupportedType } from "./request.ts";
 
 /** What all parts of the server share. */
 export interface ServerContext {
   readonly handlers: AllHandlers;
   readonly authenticate: Authenticate;
   readonly log: Logger;
-  /** For what callers cause as often as they like: those without a session, and those with one. */
-  readonly failures: { readonly ofStrangers: Logger; readonly ofSessions: Logger };
+  /** Bounded logs for failures that callers without a session, and with one, can cause at will. */
+  readonly failures: { readonly withoutSession: Logger; readonly withSession: Logger };
   readonly limits: HttpLimits;
   readonly validateResponses: boolean;
   readonly commonHeaders: Readonly<Record<string, string>>;
@@ -60,26 +25,26 @@ export interface ServerContext {
   readonly connections: OpenConnections;
 }
 
-/** An error that is none of the API's, as the caller shall see it. `isReported`: the code that threw it has logged it. Undefined: it is a 500. */
+/** Another error than the API's, as the caller sees it. `isReported`: the code that threw it has logged it. Undefined: it is a 500. */
 export type Translate = (error: unknown) => { readonly shown: ApiError; readonly isReported: boolean } | undefined;
 
-/** Runs the work of a caller's request; what it starts may end when `signal` says that the caller no longer waits for the answer. */
+/** Runs the work of a caller's request, which may end when `signal` says that the caller no longer waits. */
 export type Within = <T>(request: { signal: AbortSignal; caller: Caller }, work: () => Promise<T>) => Promise<T>;
 
 /** Sends an answer with the headers that every one has. Bytes go out as they are: fastify would add a charset to text. */
 export async function send(context: ServerContext, reply: FastifyReply, answer: Answer): Promise<void> {
   reply.code(answer.status).headers(context.commonHeaders).headers(answer.headers);
-  // With a serializer, text goes out as bytes do: as it is, and without a charset.
-  if (typeof answer.body === "string") reply.serializer(asItIs);
+  // With a serializer, text goes out as bytes do: unchanged, and without a charset.
+  if (typeof answer.body === "string") reply.serializer(unchanged);
   if (!reply.request.raw.complete) closeInStages(reply.request.raw);
   await reply.send(answer.body);
 }
 
-function asItIs(payload: string): string {
+function unchanged(payload: string): string {
   return payload;
 }
 
-/** Answers a failure of any origin, and logs it: this is the one place where it is. */
+/** Answers a failure of any origin, and logs it. */
 export async function answerError(
   context: ServerContext,
   request: FastifyRequest,
@@ -89,14 +54,14 @@ export async function answerError(
   const translated = context.translate(error);
   const shown = translated?.shown ?? asApiError(context, error);
   logFailure(context, request, shown, error, translated?.isReported ?? false);
-  const isBare = shown.code === "REQUEST_ENTITY_TOO_LARGE";
-  const answer = isBare
-    ? bareFailure("REQUEST_ENTITY_TOO_LARGE")
-    : failure(shown, request.id, apiOf(pathOf(request.raw)), context.validateResponses);
+  const answer =
+    shown.code === "REQUEST_ENTITY_TOO_LARGE"
+      ? bareFailure("REQUEST_ENTITY_TOO_LARGE")
+      : failure(shown, request.id, apiOf(pathOf(request.raw)), context.validateResponses);
   await send(context, reply, answer);
 }
 
-/** The API that a path belongs to, known or not. */
+/** The API of a path, also of one that no operation has. */
 function apiOf(path: string): ApiName {
   const isUnder = (base: string) => path === base || path.startsWith(`${base}/`);
   return (["fabric", "management"] as const).find((api) => isUnder(BASE_PATHS[api])) ?? "client";
@@ -115,7 +80,7 @@ function asApiError(context: ServerContext, error: unknown): ApiError {
   if (hasCode(error, "FST_ERR_CTP_INVALID_CONTENT_LENGTH")) {
     return apiError("COULD_NOT_PARSE_BODY", unhandledCause("the body is shorter or longer than Content-Length says"));
   }
-  // What went wrong inside is for the log; tests are told.
+  // Only the log and tests get the reason of an internal error.
   const message = errorText(error);
   return apiError("UNHANDLED", context.validateResponses ? unhandledCause(message) : undefined);
 }
@@ -134,18 +99,18 @@ function logFailure(
 ): void {
   const { status, code, cause, detail } = shown;
   const session = request.call?.session;
-  const log = session === undefined ? failures.ofStrangers : failures.ofSessions;
+  const log = session === undefined ? failures.withoutSession : failures.withSession;
   const fields = {
     requestId: request.id,
     peer: remoteAddressOf(request.raw),
-    ...(session === undefined ? {} : { identityId: session.identityId }),
+    ...(session && { identityId: session.identityId }),
     method: request.method,
     path: pathOf(request.raw),
     status,
     code,
-    ...(cause?.field === undefined ? {} : { field: cause.field, reason: cause.reason }),
+    ...(cause?.field !== undefined && { field: cause.field, reason: cause.reason }),
     detail,
-    ...(status >= 500 && error !== shown ? { err: error } : {}),
+    ...(status >= 500 && error !== shown && { err: error }),
   };
   if (isReported) log.debug(fields, "request failed");
   else if (status >= 500) log.error(fields, "request failed");
@@ -158,17 +123,20 @@ export function pathOf(message: IncomingMessage): string {
   return path.length > 256 ? `${path.slice(0, 256)}...` : path;
 }
 
-/** For a caller to read its answer, and to stop sending. */
+export function pathNotFound(message: IncomingMessage): ApiError {
+  return apiError("NOT_FOUND", unhandledCause(`path ${pathOf(message)} was not found`));
+}
+
+/** For a caller to read its answer and to stop sending. */
 const LINGER_MS = 1_000;
 
 /**
- * Lets a connection end so that its caller gets the answer to a request that has not arrived whole: a socket that is closed resets the
- * connection for what still comes, and a caller that is sending would see that instead (RFC 9112, section 9.6). Our side ends at once, the
- * other one when the caller has ended it, or after a while; what comes until then is thrown away.
+ * Ends a connection so that its caller gets the answer to a request that has not arrived whole. A closed socket would reset the connection, and a caller
+ * that still sends would see the reset instead (RFC 9112, section 9.6). This side ends at once; what comes until the caller ends its side is dropped.
  */
 function closeInStages(message: IncomingMessage): void {
   const { socket } = message;
-  // What node:http calls behind the last answer.
+  // node:http calls this after the last answer.
   socket.destroySoon = () => {
     socket.end();
     message.resume();

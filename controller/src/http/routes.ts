@@ -19,13 +19,11 @@ import {
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { expiryHeaders, success } from "./answer.ts";
-import { announcedBytes } from "./body-budget.ts";
-import { type Caller, callerOf } from "./caller.ts";
-import type { ApiSessionContext, RequestInfo } from "./context.ts";
+import { type ApiSessionContext, type Caller, callerOf, type RequestInfo } from "./context.ts";
 import { holdsNul, parseJson, readBody, readQuery, single } from "./input.ts";
-import { bodyFormat, mediaType, notAcceptable, unsupportedType } from "./media-type.ts";
+import { announcedBytes } from "./limits.ts";
 import { type ServerContext, send } from "./reply.ts";
-import { requestInfo } from "./request.ts";
+import { bodyFormat, mediaType, notAcceptable, requestInfo, unsupportedType } from "./request.ts";
 
 const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
 

@@ -1,7 +1,17 @@
 import { once } from "node:events";
 import { apiError, fieldError, NO_LIMIT, notFound } from "@sallyport/api";
 import { afterEach, describe, expect, test } from "vitest";
-import { CLOSE, get, json, send, split, startTestApi, type TestApi, type TestHandlers, version } from "./testing.ts";
+import {
+  CLOSE,
+  get,
+  json,
+  send,
+  split,
+  startTestApi,
+  type TestApi,
+  type TestHandlers,
+  version,
+} from "./testing/test-api.ts";
 
 const started: TestApi[] = [];
 afterEach(async () => {

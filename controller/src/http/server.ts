@@ -4,67 +4,40 @@
  */
 import { createServer, type Server } from "node:http";
 import type { Socket } from "node:net";
-import type { TLSSocket } from "node:tls";
-import { apiError, unhandledCause } from "@sallyport/api";
-import { boundedLog, type Logger, PROTOCOL_VERSION, remoteAddress } from "@sallyport/wire";
+import { apiError } from "@sallyport/api";
+import { boundedLog, type Logger, PROTOCOL_VERSION, remoteAddress, type TlsPort } from "@sallyport/wire";
 import fastify, { type FastifyInstance } from "fastify";
-import { bareFailure, newRequestId } from "./answer.ts";
-import { announcedBytes, BodyBudget } from "./body-budget.ts";
-import { callerOf } from "./caller.ts";
-import { OpenConnections } from "./connection-limit.ts";
-import type { AllHandlers, Authenticate } from "./context.ts";
+import { bareFailure, newRequestId, responseHead } from "./answer.ts";
+import { type AllHandlers, type Authenticate, callerOf } from "./context.ts";
 import { crossOrigin } from "./cross-origin.ts";
+import { announcedBytes, BodyBudget, HTTP_LIMITS, type HttpLimits, OpenConnections } from "./limits.ts";
 import { mountPages, type Page } from "./pages.ts";
-import { resolvePath } from "./path-alias.ts";
-import {
-  answerError,
-  HTTP_LIMITS,
-  type HttpLimits,
-  pathOf,
-  type ServerContext,
-  send,
-  type Translate,
-  type Within,
-} from "./reply.ts";
+import { answerError, pathNotFound, type ServerContext, send, type Translate, type Within } from "./reply.ts";
+import { resolvePath } from "./request.ts";
 import { mountOperations } from "./routes.ts";
 import { type Upgrade, upgrade, upgradeFor } from "./upgrade.ts";
 
-/** What the server is called on the TLS port. */
+/** The name of the server on the TLS port. */
 export const HTTP_USER = "http";
 
-/** The part of a TLS port that the server needs. */
-export interface HttpPort {
-  register(user: {
-    name: string;
-    protocols: string[];
-    acceptsNoAlpn: boolean;
-    onSocket(socket: TLSSocket): void;
-  }): () => void;
-}
-
 export interface HttpOptions {
-  readonly port: HttpPort;
+  readonly port: Pick<TlsPort, "register">;
   readonly handlers: AllHandlers;
-  /** What takes over connections that leave HTTP. */
   readonly upgrades?: readonly Upgrade[] | undefined;
   readonly authenticate: Authenticate;
   readonly log: Logger;
-  /** Constant for the life of the process: clients take a new one as a restart and send their posture again. */
+  /** Constant for the life of the process: on a new one clients assume a restart and send their posture again. */
   readonly instanceId?: string;
   /** Product version, sent in `sallyport-version`. */
   readonly productVersion?: string;
-  /** Hold every answer against the contract; for tests. A violation becomes 500 with the difference as its cause. */
+  /** Check every answer against the contract, for tests. A violation becomes 500 with the difference as its cause. */
   readonly validateResponses?: boolean;
   readonly limits?: Partial<HttpLimits> | undefined;
-  /** Errors of what handlers stand on, as callers shall see them; without it they are 500. */
   readonly translate?: Translate;
-  /** Surrounds the work of every request. */
   readonly within?: Within;
   /** Origins whose pages may read the answers of the APIs. */
   readonly allowedOrigins?: readonly string[] | undefined;
-  /** Beside the APIs. */
   readonly pages?: readonly Page[];
-  /** Told of every answer. */
   readonly onAnswered?: (answer: Answered) => void;
 }
 
@@ -94,8 +67,8 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
     authenticate: options.authenticate,
     log: options.log,
     failures: {
-      ofStrangers: boundedLog(options.log),
-      ofSessions: boundedLog(options.log, { perReason: 10, perMessage: 300 }),
+      withoutSession: boundedLog(options.log),
+      withSession: boundedLog(options.log, { perReason: 10, perMessage: 300 }),
     },
     limits,
     validateResponses: options.validateResponses ?? false,
@@ -105,7 +78,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
     commonHeaders: {
       server: `sallyport-controller/${PROTOCOL_VERSION}`,
       "ziti-instance-id": instanceId,
-      ...(options.productVersion === undefined ? {} : { "sallyport-version": options.productVersion }),
+      ...(options.productVersion !== undefined && { "sallyport-version": options.productVersion }),
     },
   };
   const { app, server } = application(context, options);
@@ -177,7 +150,7 @@ function application(context: ServerContext, options: HttpOptions): { app: Fasti
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-  // Before anything can fail: a page may read failures, too.
+  // First, so that a page can read failures, too.
   app.addHook("onRequest", async (request, reply) => {
     const answer = crossOrigin(origins, request.url, request.raw);
     if (answer === undefined) return;
@@ -187,7 +160,7 @@ function application(context: ServerContext, options: HttpOptions): { app: Fasti
     return reply;
   });
   const bodies = new BodyBudget(limits);
-  // Of every request, also those that no operation takes: the framework reads their bodies, too.
+  // For every request: the framework also reads bodies that no operation takes.
   app.addHook("onRequest", async ({ headers }) => {
     if (announcedBytes(headers, limits.maxBodyBytes) > limits.maxBodyBytes) throw apiError("REQUEST_ENTITY_TOO_LARGE");
   });
@@ -199,14 +172,7 @@ function application(context: ServerContext, options: HttpOptions): { app: Fasti
     reply.raw.once("close", bodies.reserve(raw, caller, length));
   });
   app.setErrorHandler((error, request, reply) => answerError(context, request, reply, error));
-  app.setNotFoundHandler((request, reply) =>
-    answerError(
-      context,
-      request,
-      reply,
-      apiError("NOT_FOUND", unhandledCause(`path ${pathOf(request.raw)} was not found`)),
-    ),
-  );
+  app.setNotFoundHandler((request, reply) => answerError(context, request, reply, pathNotFound(request.raw)));
   if (onAnswered) {
     app.addHook("onResponse", async (request, reply) => {
       const { api = "none", operation = "none" } = request.routeOptions.config;
@@ -219,16 +185,15 @@ function application(context: ServerContext, options: HttpOptions): { app: Fasti
   return { app, server };
 }
 
-/** What cannot be read as HTTP, or takes too long to arrive: answered once on the bare socket, which is then closed. */
+/** Answers a request that is no HTTP, or takes too long to arrive, on the bare socket, and closes it. */
 function answerClientError(context: ServerContext, error: Error & { code?: string }, socket: Socket): void {
   const isGone = error.code === "ECONNRESET" || error.code === "EPIPE" || !socket.writable;
   if (!isGone) {
     const { status, text } = CLIENT_ERRORS[error.code ?? ""] ?? { status: 400, text: "Bad Request" };
     const answer = bareFailure("COULD_NOT_READ_BODY", status);
     const headers = { ...context.commonHeaders, ...answer.headers, "content-length": String(answer.body.byteLength) };
-    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-    socket.end(`HTTP/1.1 ${status} ${text}\r\n${lines.join("")}\r\n${Buffer.from(answer.body).toString()}`);
-    context.failures.ofStrangers.info(
+    socket.end(Buffer.concat([responseHead(status, text, headers), answer.body]));
+    context.failures.withoutSession.info(
       { peer: remoteAddress(socket), status, code: error.code },
       "request could not be read",
     );

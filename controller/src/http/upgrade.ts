@@ -2,18 +2,16 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { ApiError, apiError, unauthorized } from "@sallyport/api";
-import { failure, newRequestId } from "./answer.ts";
-import { callerOf } from "./caller.ts";
-import type { ApiSessionContext } from "./context.ts";
-import { resolvePath } from "./path-alias.ts";
+import { failure, newRequestId, responseHead } from "./answer.ts";
+import { type ApiSessionContext, callerOf } from "./context.ts";
 import type { ServerContext } from "./reply.ts";
-import { remoteAddressOf, requestInfo } from "./request.ts";
+import { remoteAddressOf, requestInfo, resolvePath } from "./request.ts";
 
-/** Whose connection it is, and whether it still may be used. */
+/** The caller of an upgraded connection. */
 export interface UpgradedBy {
   readonly session: ApiSessionContext;
   readonly remoteAddress: string;
-  /** Asks again: false once the session has ended or the identity is no administrator any more. Counts as use of the session. */
+  /** Checks again: false once the session has ended or the identity is no administrator. Counts as use of the session. */
   isStillAllowed(): Promise<boolean>;
 }
 
@@ -25,7 +23,7 @@ export interface Upgrade {
   accept(message: IncomingMessage, socket: Duplex, head: Buffer, by: UpgradedBy): void;
 }
 
-/** Limits of `http` do not hold for the connection any more when `accept` is called. */
+/** From the call of `accept` on, the limits of the HTTP server no longer hold for the connection. */
 export async function upgrade(
   context: ServerContext,
   upgrades: readonly Upgrade[],
@@ -42,13 +40,8 @@ export async function upgrade(
   }
   const abort = new AbortController();
   socket.once("close", () => abort.abort());
-  const info = requestInfo(message, {
-    id: requestId,
-    api: "fabric",
-    operation: {},
-    path: target.path,
-    signal: abort.signal,
-  });
+  const { signal } = abort;
+  const info = requestInfo(message, { id: requestId, api: "fabric", operation: {}, path: target.path, signal });
   const find = async (): Promise<ApiSessionContext> => {
     const session = await context.authenticate(info);
     if (session === undefined) throw unauthorized("no valid session");
@@ -68,7 +61,7 @@ export async function upgrade(
           await find();
           return true;
         } catch (error) {
-          // An outage of the database says nothing about the session.
+          // An outage of the database does not end the session.
           return !(error instanceof ApiError && error.status === 401);
         }
       },
@@ -85,25 +78,14 @@ export function upgradeFor(upgrades: readonly Upgrade[], message: IncomingMessag
 
 function refuse(context: ServerContext, socket: Duplex, requestId: string, peer: string, error: unknown): void {
   const known = error instanceof ApiError ? error : (context.translate(error)?.shown ?? apiError("UNHANDLED"));
-  context.failures.ofStrangers[known.status >= 500 ? "error" : "info"](
-    { requestId, peer, status: known.status, code: known.code, ...(known.status >= 500 ? { err: error } : {}) },
+  context.failures.withoutSession[known.status >= 500 ? "error" : "info"](
+    { requestId, peer, status: known.status, code: known.code, ...(known.status >= 500 && { err: error }) },
     "a connection was not upgraded",
   );
   const answer = failure(known, requestId, "fabric");
-  const headers: Record<string, string> = {
-    ...context.commonHeaders,
-    ...answer.headers,
-    connection: "close",
-    "content-length": String(answer.body.byteLength),
-  };
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.end(
-    Buffer.concat([
-      Buffer.from(
-        `HTTP/1.1 ${answer.status} ${known.status === 401 ? "Unauthorized" : "Error"}\r\n${lines.join("")}\r\n`,
-      ),
-      answer.body,
-    ]),
-  );
+  const length = String(answer.body.byteLength);
+  const headers = { ...context.commonHeaders, ...answer.headers, connection: "close", "content-length": length };
+  const reason = known.status === 401 ? "Unauthorized" : "Error";
+  socket.end(Buffer.concat([responseHead(answer.status, reason, headers), answer.body]));
   socket.once("finish", () => socket.destroy());
 }

@@ -4,7 +4,7 @@ import type { Dispatcher, EventOutput } from "../events/dispatcher.ts";
 import { readSubscription, SubscriptionError } from "../events/subscription.ts";
 import type { WebSocketChannel } from "./websocket-channel.ts";
 
-/** Streams of one channel, and wishes of one stream. */
+/** Streams of one channel, and subscriptions of one stream. */
 const MAX_STREAMS = 16;
 const MAX_SUBSCRIPTIONS = 64;
 /** Bytes that may wait for a client; events beyond are dropped. */
@@ -38,11 +38,11 @@ export class EventStreams {
     }
     try {
       const { subscriptions } = readRequest(message.body);
-      const wishes = subscriptions.map(({ type, options }) => readSubscription(type, options ?? undefined));
+      const wanted = subscriptions.map(({ type, options }) => readSubscription(type, options ?? undefined));
       this.#counts.set(channel, count + 1);
       // The answer goes out before the first event.
       channel.replyResult(message, true, "success");
-      channel.onClose(this.#dispatcher.subscribe(new ChannelOutput(channel, this.#log), wishes));
+      channel.onClose(this.#dispatcher.subscribe(new ChannelOutput(channel, this.#log), wanted));
     } catch (error) {
       if (!(error instanceof SubscriptionError)) throw error;
       channel.replyResult(message, false, error.message);

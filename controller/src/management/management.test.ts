@@ -16,7 +16,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { Dispatcher } from "../events/dispatcher.ts";
 import { DataModelTooLargeError } from "../fabric/data-model/data-model-source.ts";
 import { TestFabric } from "../fabric/testing/test-fabric.ts";
-import { get, split, startTestApi, type TestApi } from "../http/testing.ts";
+import { get, split, startTestApi, type TestApi } from "../http/testing/test-api.ts";
 import { testStore } from "../store/testing/test-store.ts";
 import { Management } from "./management.ts";
 import { ManagementClient, type ManagementClientOptions } from "./testing/management-client.ts";

@@ -1,5 +1,4 @@
 import {
-  BaseHeader,
   ChannelClosedError,
   ControlHeader,
   ControlType,
@@ -18,8 +17,8 @@ import type { ManagementHandler } from "./websocket-channel.ts";
 
 const ANSWER_MS = 10_000;
 
-/** What an operator's request came to; the text is for people. */
-interface Outcome {
+/** The answer to an operator's request; the text is for people. */
+interface RequestOutcome {
   readonly ok: boolean;
   readonly text: string;
 }
@@ -28,7 +27,7 @@ interface Outcome {
 export function routerRequests(parts: ManagementParts): [number, ManagementHandler][] {
   const { fabric, model, log } = parts;
   const answering =
-    (work: (message: Message) => Promise<Outcome>): ManagementHandler =>
+    (work: (message: Message) => Promise<RequestOutcome>): ManagementHandler =>
     async (message, channel) => {
       const { ok, text } = await work(message);
       log.info(
@@ -37,7 +36,7 @@ export function routerRequests(parts: ManagementParts): [number, ManagementHandl
       );
       channel.replyResult(message, ok, text);
     };
-  const forRouter = (work: (routerId: string, message: Message) => Promise<Outcome>): ManagementHandler =>
+  const forRouter = (work: (routerId: string, message: Message) => Promise<RequestOutcome>): ManagementHandler =>
     answering(async (message) => {
       const routerId = message.headers.getString(ManagementHeader.RouterId) ?? "";
       if (routerId === "") return refused(`header ${ManagementHeader.RouterId} has to name the router`);
@@ -83,11 +82,9 @@ export function routerRequests(parts: ManagementParts): [number, ManagementHandl
         const { circuitId } = decodeControl(ctrlPb.RouteSchema, body);
         const answer = await fabric.operations.request(routerId, { contentType: ControlType.Route, body }, ANSWER_MS);
         if (answer === undefined) return refused(`router ${routerId} is not connected`);
-        const isRouted = answer.headers.has(ControlHeader.RouteResultSuccess);
+        if (answer.headers.has(ControlHeader.RouteResultSuccess)) return done(`circuit ${circuitId} was routed`);
         const why = answer.headers.getString(ControlHeader.RouteResultError) ?? "no reason given";
-        return isRouted
-          ? done(`circuit ${circuitId} was routed`)
-          : refused(`circuit ${circuitId} was not routed: ${why}`);
+        return refused(`circuit ${circuitId} was not routed: ${why}`);
       }),
     ],
     [
@@ -137,25 +134,17 @@ export async function inspectRouter(
   timeoutMs = ANSWER_MS,
 ): Promise<string | undefined> {
   const body = encodeControl(ctrlPb.InspectRequestSchema, { requestedValues: [name] });
-  const answer = await fabric.operations.request(
-    routerId,
-    { contentType: ControlType.InspectRequest, body },
-    timeoutMs,
-  );
+  const out = { contentType: ControlType.InspectRequest, body };
+  const answer = await fabric.operations.request(routerId, out, timeoutMs);
   if (answer === undefined) return undefined;
   const { values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body, MAX_FIELDS_OF_REPORTS);
   return values.find((value) => value.name === name)?.value;
 }
 
-function done(text: string): Outcome {
+function done(text: string): RequestOutcome {
   return { ok: true, text };
 }
 
-function refused(text: string): Outcome {
+function refused(text: string): RequestOutcome {
   return { ok: false, text };
-}
-
-/** What a Result says of itself. */
-export function isSuccess(message: Message): boolean {
-  return message.headers.getBool(BaseHeader.ResultSuccess) === true;
 }

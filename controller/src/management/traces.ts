@@ -1,4 +1,5 @@
 import {
+  BaseHeader,
   ChannelClosedError,
   ControlType,
   ctrlPb,
@@ -16,7 +17,6 @@ import {
 import { RE2JS, RE2JSException } from "re2js";
 import type { FabricEvent } from "../fabric/fabric-events.ts";
 import type { ManagementParts } from "./dependencies.ts";
-import { isSuccess } from "./router-requests.ts";
 import type { ManagementHandler, WebSocketChannel } from "./websocket-channel.ts";
 
 /** Less than the five seconds that operators' tools wait for the answer. */
@@ -26,13 +26,14 @@ const MAX_STREAMS = 4;
 const MAX_BUFFERED = 4 * 1024 * 1024;
 const MAX_EXPRESSION_LENGTH = 1_000;
 const NS_PER_MS = 1_000_000n;
+const CIRCUITS_NOT_TRACED = "single circuits are not traced; trace channels, or follow circuit events";
 
 interface Stream {
   readonly channel: WebSocketChannel;
   accepts(contentType: number): boolean;
 }
 
-/** Which messages pass channels: of routers that an operator has trace, and of this controller's own control channels. */
+/** Streams what passes the channels: of routers whose tracing an operator has switched on, and of this controller's own control channels. */
 export class Traces {
   readonly #controllerId: string;
   readonly #fabric: ManagementParts["fabric"];
@@ -53,12 +54,7 @@ export class Traces {
       [ManagementType.TogglePipeTracesRequest, (message, channel) => this.#toggle(message, channel)],
       [
         ManagementType.ToggleCircuitTracesRequest,
-        (message, channel) =>
-          channel.replyResult(
-            message,
-            false,
-            "single circuits are not traced; trace channels, or follow circuit events",
-          ),
+        (message, channel) => channel.replyResult(message, false, CIRCUITS_NOT_TRACED),
       ],
     ];
   }
@@ -69,7 +65,7 @@ export class Traces {
     this.#streams.clear();
   }
 
-  /** Has no answer when it goes well: the events are it. */
+  /** On success there is no answer, only the events. */
   #open(message: Message, channel: WebSocketChannel): void {
     const { isFiltered, filterType, contentTypes } = decodeControl(mgmtPb.StreamTracesRequestSchema, message.body);
     if ([...this.#streams].filter((stream) => stream.channel === channel).length >= MAX_STREAMS) {
@@ -117,7 +113,10 @@ export class Traces {
       const out = { contentType: ControlType.TogglePipeTracesRequest, body };
       const answer = await this.#fabric.operations.request(routerId, out, ROUTER_ANSWER_MS);
       if (answer === undefined) return { ok: false, text: `${routerId}: not connected any more` };
-      return { ok: isSuccess(answer), text: `${routerId}: ${answer.body.toString("utf8").trim()}` };
+      return {
+        ok: answer.headers.getBool(BaseHeader.ResultSuccess) === true,
+        text: `${routerId}: ${answer.body.toString("utf8").trim()}`,
+      };
     } catch (error) {
       if (!(error instanceof RequestTimeoutError || error instanceof ChannelClosedError)) throw error;
       return { ok: false, text: `${routerId}: no answer; this router may not be able to trace` };

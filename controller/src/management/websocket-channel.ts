@@ -100,7 +100,7 @@ export class WebSocketChannel {
     this.#socket.send(encodeMessage(out, this.#sequence), { binary: true }, () => this.#written());
   }
 
-  /** Sends as soon as the peer has taken most of what was sent before. Resolves once it is on its way, or the channel is closed. */
+  /** Sends once the peer has taken most of what waits. Resolves when it is sent, or the channel is closed. */
   async deliver(out: Outgoing): Promise<void> {
     while (!this.#isClosed && this.bufferedBytes > HIGH_WATER) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -126,7 +126,7 @@ export class WebSocketChannel {
     if (this.#isClosed) return;
     this.#log.info({ channel: this.label, reason }, "management channel closed");
     this.#socket.close(code, reason.slice(0, 100));
-    // A client that does not take part in the closing is not waited for.
+    // The controller does not wait for a client that takes no part in the closing.
     const timer = setTimeout(() => this.#socket.terminate(), 1_000);
     this.onClose(() => clearTimeout(timer));
   }

@@ -7,12 +7,10 @@ import {
   type sharedOperations,
   unauthorized,
 } from "@sallyport/api";
-import { withCsrErrors } from "../../auth/csr-errors.ts";
+import { withCsrErrors } from "../../auth/client-certificate.ts";
 import type { ApiHandlers, ApiSessionContext } from "../../http/context.ts";
-import type { IdentityRow } from "../../model/identity/identities.ts";
-import type { ServiceRow } from "../../model/network/services.ts";
 import { permissionsOn } from "../../model/policy/access.ts";
-import { roleFilterSql } from "../../store/filter/filter-sql.ts";
+import { caller, ownSession } from "../caller.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import {
   CLIENT_EXT_JWT_SIGNER_FIELDS,
@@ -21,41 +19,38 @@ import {
   CLIENT_SESSION_FIELDS,
   CLIENT_TERMINATOR_FIELDS,
   clientRouterFields,
-} from "../lists/client-fields.ts";
-import { listGrantedServices } from "../lists/granted-services.ts";
-import { listed, only } from "../lists/listing.ts";
+} from "../lists/fields.ts";
+import { listed, only, roleCondition } from "../lists/listing.ts";
 import { postureResponseHandlers } from "../posture/posture-handlers.ts";
-import { baseOf } from "../render/base.ts";
+import { baseOf, links, ref } from "../render/base.ts";
 import { renderClientSigner } from "../render/credentials.ts";
-import { links, ref } from "../render/links.ts";
 import { propertiesOf, stateForClients } from "../render/router.ts";
-import { renderServices, type Viewer } from "../render/service.ts";
+import { listGrantedServices, renderServices } from "../render/service.ts";
 import { renderSessionCertificate, renderSessions, renderUsableSession } from "../render/session.ts";
-import { caller, ownSession } from "./viewer.ts";
 
-/** Routers that a client can use at once stand in front. */
+/** Routers that a client can use now come first. */
 const CONNECTED_FIRST = [{ name: "connected", descending: true }];
 
 type OwnOperations = Omit<typeof clientOperations, keyof typeof sharedOperations | keyof typeof enrollmentOperations>;
 
-/** What applications call, besides the operations that both APIs have. */
+/** Operations that applications call, besides those of both APIs. */
 export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations> {
   const { model } = deps;
   const { db } = deps.ctx.store;
+  const certificatesOf = ({ apiSessionId }: ApiSessionContext) =>
+    db
+      .selectFrom("api_session_certificate")
+      .selectAll()
+      .where("api_session_certificate.api_session_id", "=", apiSessionId);
+  const sessionsOf = ({ apiSessionId }: ApiSessionContext) =>
+    db.selectFrom("session").selectAll().where("session.api_session_id", "=", apiSessionId);
 
   return {
     listProtocols: async () => ({ data: { https: { address: deps.info.apiAddress } } }),
 
     listCurrentApiSessionCertificates: ({ list, session }) =>
-      listed(
-        db
-          .selectFrom("api_session_certificate")
-          .selectAll()
-          .where("api_session_certificate.api_session_id", "=", session.apiSessionId),
-        "api_session_certificate",
-        CLIENT_SESSION_CERTIFICATE_FIELDS,
-        list,
-        (rows) => rows.map(renderSessionCertificate),
+      listed(certificatesOf(session), "api_session_certificate", CLIENT_SESSION_CERTIFICATE_FIELDS, list, (rows) =>
+        rows.map(renderSessionCertificate),
       ),
     createCurrentApiSessionCertificate: async ({ body, session }) => {
       const row = await ownSession(deps, session);
@@ -70,12 +65,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
       };
     },
     detailCurrentApiSessionCertificate: async ({ params, session }) => {
-      const row = await db
-        .selectFrom("api_session_certificate")
-        .selectAll()
-        .where("id", "=", params.id)
-        .where("api_session_id", "=", session.apiSessionId)
-        .executeTakeFirst();
+      const row = await certificatesOf(session).where("id", "=", params.id).executeTakeFirst();
       if (row === undefined) throw notFound("apiSessionCertificate", params.id);
       return { data: renderSessionCertificate(row) };
     },
@@ -115,11 +105,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
 
     listServices: async ({ list, query, session }) => {
       const { identity, viewer } = await caller(deps, session, query.configTypes);
-      const condition = roleFilterSql(
-        { id: "service.id", attributes: "service.attrs" },
-        query.roleFilter,
-        query.roleSemantic,
-      );
+      const condition = roleCondition("service", query);
       if (!identity.is_admin)
         return listGrantedServices(deps, identity, viewer, list, { condition, fields: CLIENT_SERVICE_FIELDS });
       const all = db.selectFrom("service").selectAll();
@@ -166,12 +152,8 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
     },
 
     listSessions: ({ list, session }) =>
-      listed(
-        db.selectFrom("session").selectAll().where("session.api_session_id", "=", session.apiSessionId),
-        "session",
-        CLIENT_SESSION_FIELDS,
-        list,
-        async (rows) => (await renderSessions(deps, rows)).map(forClient),
+      listed(sessionsOf(session), "session", CLIENT_SESSION_FIELDS, list, async (rows) =>
+        (await renderSessions(deps, rows)).map(forClient),
       ),
     createSession: async ({ body, session }) => {
       if (body.serviceId === undefined || body.serviceId === "") {
@@ -186,12 +168,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
       return { data: forClient(await renderUsableSession(deps, row)) };
     },
     detailSession: async ({ params, session }) => {
-      const row = await db
-        .selectFrom("session")
-        .selectAll()
-        .where("id", "=", params.id)
-        .where("api_session_id", "=", session.apiSessionId)
-        .executeTakeFirst();
+      const row = await sessionsOf(session).where("id", "=", params.id).executeTakeFirst();
       if (row === undefined) throw notFound("session", params.id);
       return { data: forClient(await renderUsableSession(deps, row)) };
     },
@@ -199,10 +176,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
   };
 }
 
-/**
- * A client may show the token of a session for a service that it holds.
- * @throws ApiError 401 when it is none of this API session
- */
+/** A client may show the token of its session for a service. @throws ApiError 401 when the token belongs to another API session */
 async function checkSessionToken(
   deps: ApiDependencies,
   session: ApiSessionContext,
@@ -219,20 +193,13 @@ async function checkSessionToken(
 }
 
 /** @throws ApiError 404 when the caller may not see the service */
-async function visibleService(
-  deps: ApiDependencies,
-  session: ApiSessionContext,
-  id: string,
-): Promise<{ identity: IdentityRow; service: ServiceRow; viewer: Viewer }> {
+async function visibleService(deps: ApiDependencies, session: ApiSessionContext, id: string) {
   const { identity, viewer } = await caller(deps, session);
   const service = await deps.model.services.get(deps.ctx.store.db, id);
   if (!identity.is_admin && permissionsOn(viewer.grants, service).length === 0) throw notFound("service", id);
   return { identity, service, viewer };
 }
 
-function forClient<T extends { servicePolicies: unknown }>({
-  servicePolicies: _,
-  ...rest
-}: T): Omit<T, "servicePolicies"> {
+function forClient<T extends { servicePolicies: unknown }>({ servicePolicies: _, ...rest }: T) {
   return rest;
 }

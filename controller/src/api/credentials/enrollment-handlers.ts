@@ -1,10 +1,9 @@
 import { accepts, apiError, asksFor, type enrollmentOperations, fieldError, JSON_TYPE } from "@sallyport/api";
+import type { Enrolled } from "../../auth/certificate-enrolling.ts";
 import type { Enrolling } from "../../auth/enrolling.ts";
-import type { Enrolled } from "../../auth/redemption.ts";
 import type { ApiHandlers, RequestInfo } from "../../http/context.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 
-/** How invitations become credentials. */
 export function enrollmentHandlers({ enrolling }: ApiDependencies): ApiHandlers<typeof enrollmentOperations> {
   const by = async (method: string, token: string | undefined, body: EnrollBody, request: RequestInfo) => ({
     data: await enroll(enrolling, method, requiredToken(token ?? body.json?.token), body, request),
@@ -34,26 +33,16 @@ export function enrollmentHandlers({ enrolling }: ApiDependencies): ApiHandlers<
   };
 }
 
-/**
- * What the caller itself presented. Through the proxies of other routers a client can have every mark of them removed but this
- * last one, and would be taken for the router.
- */
+/** The caller's own certificates. Without this check, a client could act as the router whose proxy it uses: it can remove every other mark of the proxy. */
 function directCertificates({ peerCertificates, headers }: RequestInfo): RequestInfo["peerCertificates"] {
   return headers["x-forwarded-for"] === undefined ? peerCertificates : [];
 }
 
+type EnrollField = "token" | "name" | "clientCsr" | "certCsr" | "serverCertCsr" | "serverCsr" | "username" | "password";
+
 interface EnrollBody {
   readonly text?: string;
-  readonly json?: {
-    readonly token?: string | undefined;
-    readonly name?: string | undefined;
-    readonly clientCsr?: string | undefined;
-    readonly certCsr?: string | undefined;
-    readonly serverCertCsr?: string | undefined;
-    readonly serverCsr?: string | undefined;
-    readonly username?: string | undefined;
-    readonly password?: string | undefined;
-  };
+  readonly json?: { readonly [F in EnrollField]?: string | undefined };
 }
 
 /** The one request behind all forms: token in the query or the body, the CSR as text or in a field of the JSON. */

@@ -1,3 +1,4 @@
+/** Services, routers and terminators as the Fabric API shows them. */
 import type { fabricRouterDetail, fabricServiceDetail, fabricTerminatorDetail, ListQuery } from "@sallyport/api";
 import type { z } from "zod";
 import type { RouterRow } from "../../model/network/routers.ts";
@@ -6,10 +7,28 @@ import type { TerminatorRow } from "../../model/network/terminators.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { SERVICE_FIELDS, TERMINATOR_FIELDS, transitRouterFields } from "../lists/fields.ts";
 import { listed } from "../lists/listing.ts";
-import { baseWith, type EntityRow } from "../render/base.ts";
-import { interfaceOf } from "../render/router.ts";
+import { baseWith, type EntityReference, type EntityRow, type Links, linksBelow, refWith } from "../render/base.ts";
+import { interfacesOf } from "../render/router.ts";
 import { commonOfTerminator, namesOfEnds } from "../render/service.ts";
-import { type FabricCollection, fabricLinks, fabricRef } from "./links.ts";
+
+/** Collections of the Fabric API, and the links of their entities besides `self`. */
+const FURTHER = {
+  services: ["terminators"],
+  routers: ["terminators"],
+  terminators: [],
+  links: [],
+  circuits: [],
+} as const;
+
+type FabricCollection = keyof typeof FURTHER;
+
+export function fabricLinks(collection: FabricCollection, id: string): Links {
+  return linksBelow(`./${collection}/${id}`, FURTHER[collection]);
+}
+
+export function fabricRef(collection: FabricCollection, id: string, name?: string): EntityReference {
+  return refWith(fabricLinks(collection, id), collection, id, name);
+}
 
 function baseOf(collection: FabricCollection, row: EntityRow) {
   return baseWith(fabricLinks(collection, row.id), row);
@@ -26,18 +45,17 @@ export function renderService(row: ServiceRow): z.input<typeof fabricServiceDeta
 
 export function renderRouter(deps: ApiDependencies, row: RouterRow): z.input<typeof fabricRouterDetail> {
   const state = deps.fabric.routerState(row.id);
-  const version = state?.versionInfo ?? row.report.version;
   return {
     ...baseOf("routers", row),
     connected: state !== undefined,
     cost: row.cost,
     disabled: row.disabled,
     fingerprint: row.fingerprint,
-    ...(row.interfaces.length === 0 ? {} : { interfaces: row.interfaces.map(interfaceOf) }),
-    ...(state?.linkListeners === undefined ? {} : { listenerAddresses: [...state.linkListeners] }),
+    ...interfacesOf(row),
+    ...(state?.linkListeners && { listenerAddresses: [...state.linkListeners] }),
     name: row.name,
     noTraversal: row.no_traversal,
-    versionInfo: version,
+    versionInfo: state?.versionInfo ?? row.report.version,
   };
 }
 
@@ -58,26 +76,22 @@ export async function renderTerminators(
 
 const { roleAttributes: _roles, configs: _configs, ...FABRIC_SERVICE_FIELDS } = SERVICE_FIELDS;
 
-/** The lists of what the store holds. */
 export function entityLists(deps: ApiDependencies) {
   const { db } = deps.ctx.store;
-  const terminators = () => db.selectFrom("terminator").selectAll();
   return {
     services: (list: ListQuery) =>
       listed(db.selectFrom("service").selectAll(), "service", FABRIC_SERVICE_FIELDS, list, (rows) =>
         rows.map(renderService),
       ),
-    routers: (list: ListQuery) =>
-      listed(
-        db.selectFrom("router").selectAll(),
-        "router",
-        transitRouterFields(deps.fabric.onlineRouterIds()),
-        list,
-        (rows) => rows.map((row) => renderRouter(deps, row)),
-      ),
-    /** All, or those of a service or a router; of something unknown there are none. */
+    routers: (list: ListQuery) => {
+      const fields = transitRouterFields(deps.fabric.onlineRouterIds());
+      return listed(db.selectFrom("router").selectAll(), "router", fields, list, (rows) =>
+        rows.map((row) => renderRouter(deps, row)),
+      );
+    },
+    /** All, or those of a service or a router. */
     terminators: (list: ListQuery, of: { readonly serviceId?: string; readonly routerId?: string } = {}) => {
-      let query = terminators();
+      let query = db.selectFrom("terminator").selectAll();
       if (of.serviceId !== undefined) query = query.where("terminator.service_id", "=", of.serviceId);
       if (of.routerId !== undefined) query = query.where("terminator.router_id", "=", of.routerId);
       return listed(query, "terminator", TERMINATOR_FIELDS, list, (rows) => renderTerminators(deps, rows));

@@ -1,9 +1,16 @@
-import { apiError, type fabricOperations, type inspectResponse, notFound, openApiDocument } from "@sallyport/api";
+import {
+  apiError,
+  type fabricOperations,
+  type inspectResponse,
+  notFound,
+  openApiDocument,
+  orNull,
+} from "@sallyport/api";
 import type { z } from "zod";
 import type { InspectionResult } from "../../fabric/inspection.ts";
 import type { ApiHandlers } from "../../http/context.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { only } from "../lists/listing.ts";
+import { detail } from "../lists/listing.ts";
 import { entityLists, renderRouter, renderService, renderTerminators } from "./entities.ts";
 import { listCircuits, listLinks, renderCircuits, renderLinks } from "./live.ts";
 
@@ -16,7 +23,7 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
   const notClustered = async (): Promise<never> => {
     throw apiError("SERVER_NOT_RUNNING_IN_HA_MODE");
   };
-  /** A router whose certificate is no longer the one that it connected with has to connect anew. */
+  /** A router has to connect again when its certificate is replaced. */
   const updateRouter = async (id: string, change: Parameters<typeof model.routers.update>[1]) => {
     const before = await model.routers.get(db, id);
     await model.routers.update(id, change, "any");
@@ -33,7 +40,7 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
     },
 
     listServices: ({ list }) => lists.services(list),
-    // Nothing is encrypted end to end where no SDK is at both ends; services for SDKs are made through the Management API.
+    // Without an SDK at both ends there is no end-to-end encryption; services for SDKs come from the Management API.
     createService: async ({ body }) => ({
       id: await model.services.create({ ...body, configs: [], roleAttributes: [], encryptionRequired: false }),
     }),
@@ -61,9 +68,7 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
         "instanceSecret",
       ),
     }),
-    detailTerminator: async ({ params }) => ({
-      data: only(await renderTerminators(deps, [await model.terminators.get(db, params.id)])),
-    }),
+    detailTerminator: async ({ params }) => detail(deps, renderTerminators, await model.terminators.get(db, params.id)),
     updateTerminator: ({ params, body }) => model.terminators.update(params.id, body),
     patchTerminator: ({ params, body }) => model.terminators.update(params.id, body),
     deleteTerminator: ({ params }) => model.terminators.delete(params.id),
@@ -72,16 +77,13 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
     detailLink: async ({ params }) => {
       const link = fabric.link(params.id);
       if (link === undefined) throw notFound("link", params.id);
-      return { data: only(await renderLinks(deps, [link])) };
+      return detail(deps, renderLinks, link);
     },
     patchLink: async ({ params, body: { down, staticCost } }) => {
-      const change = {
-        ...(down === undefined ? {} : { isDown: down }),
-        ...(staticCost === undefined ? {} : { staticCost }),
-      };
+      const change = { ...(down !== undefined && { isDown: down }), ...(staticCost !== undefined && { staticCost }) };
       if (fabric.updateLink(params.id, change) === undefined) throw notFound("link", params.id);
     },
-    // A link that is not known here may be at a router: all are told to close it, and that is what was asked for.
+    // A link that is unknown here may exist on a router: all routers get the message, so the request always succeeds.
     deleteLink: async ({ params }) => {
       fabric.removeLink(params.id);
     },
@@ -90,7 +92,7 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
     detailCircuit: async ({ params }) => {
       const circuit = fabric.circuit(params.id);
       if (circuit === undefined) throw notFound("circuit", params.id);
-      return { data: only(await renderCircuits(deps, [circuit])) };
+      return detail(deps, renderCircuits, circuit);
     },
     deleteCircuit: async ({ params, body }) => {
       if (!fabric.removeCircuit(params.id, body.immediate)) throw notFound("circuit", params.id);
@@ -105,19 +107,13 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
   };
 }
 
-/** An inspection as it is sent: values that are JSON objects or lists are sent as such, and nothing at all as null. */
-function inspectionResponse(result: InspectionResult): z.input<typeof inspectResponse> {
-  return {
-    errors: result.errors.length === 0 ? null : [...result.errors],
-    success: result.success,
-    values:
-      result.values.length === 0
-        ? null
-        : result.values.map(({ appId, name, value }) => ({ appId, name, value: structured(value) })),
-  };
+/** JSON objects and lists in values become structured; an empty list becomes null. */
+function inspectionResponse({ errors, success, values }: InspectionResult): z.input<typeof inspectResponse> {
+  const shown = values.map(({ appId, name, value }) => ({ appId, name, value: structured(value) }));
+  return { errors: orNull([...errors]), success, values: orNull(shown) };
 }
 
-/** Deeper values stay text: what is nested without bounds cannot be written again. */
+/** Deeper values stay text: JSON.stringify cannot write unbounded nesting. */
 const MAX_DEPTH = 100;
 
 function structured(text: string): unknown {
@@ -129,7 +125,7 @@ function structured(text: string): unknown {
   }
 }
 
-/** Brackets inside of strings count, too: at worst a value is sent as text. */
+/** Brackets in strings count, too: at worst a value stays text. */
 function isDeeper(text: string, limit: number): boolean {
   let depth = 0;
   for (const [bracket] of text.matchAll(/[[{}\]]/g)) {

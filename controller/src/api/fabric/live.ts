@@ -1,4 +1,4 @@
-/** Links and circuits: what is not stored, but is as the fabric has it at this moment. */
+/** Links and circuits as the fabric has them now; the store has neither. */
 import {
   apiTime,
   type circuitDetail,
@@ -13,7 +13,7 @@ import type { Circuit } from "../../fabric/circuits/circuit.ts";
 import type { LinkState } from "../../fabric/fabric.ts";
 import { namesOf } from "../../model/entity.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { fabricLinks, fabricRef } from "./links.ts";
+import { fabricLinks, fabricRef } from "./entities.ts";
 
 type LinkDetail = z.input<typeof linkDetail>;
 type CircuitDetail = z.input<typeof circuitDetail>;
@@ -45,7 +45,7 @@ const CIRCUIT_FIELDS: MemoryFields<Circuit> = {
   tags: { type: "tags", read: (circuit) => circuit.tags },
 };
 
-/** The session that a circuit belongs to, or the dialing client's id where there is no session. The tags name the identity in both cases. */
+/** The session of a circuit, or the dialing client's id where there is no session. The tags name the identity in both cases. */
 function clientOf({ grant, clientId }: Circuit): string {
   return grant.kind === "session" ? grant.sessionId : clientId;
 }
@@ -80,18 +80,9 @@ export async function listCircuits(deps: ApiDependencies, list: ListQuery): Prom
 
 export async function renderCircuits(deps: ApiDependencies, circuits: readonly Circuit[]): Promise<CircuitDetail[]> {
   const { db } = deps.ctx.store;
-  const [routers, services] = await Promise.all([
-    namesOf(
-      db,
-      "router",
-      circuits.flatMap((circuit) => circuit.route.routers),
-    ),
-    namesOf(
-      db,
-      "service",
-      circuits.map((circuit) => circuit.serviceId),
-    ),
-  ]);
+  const routerIds = circuits.flatMap((circuit) => circuit.route.routers);
+  const serviceIds = circuits.map((circuit) => circuit.serviceId);
+  const [routers, services] = await Promise.all([namesOf(db, "router", routerIds), namesOf(db, "service", serviceIds)]);
   return circuits.map((circuit) => ({
     _links: fabricLinks("circuits", circuit.id),
     clientId: clientOf(circuit),

@@ -9,7 +9,7 @@ import {
 import type { ApiHandlers, ApiSessionContext } from "../../http/context.ts";
 import { namesOf } from "../../model/entity.ts";
 import { countRouters, permissionsOn, routersOfIdentity } from "../../model/policy/access.ts";
-import { fieldNames, roleFilterSql } from "../../store/filter/filter-sql.ts";
+import { fieldNames } from "../../store/filter/filter-sql.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import {
   API_SESSION_FIELDS,
@@ -19,23 +19,18 @@ import {
   SERVICE_FIELDS,
   SESSION_FIELDS,
 } from "../lists/fields.ts";
-import { fixedTypes } from "../lists/fixed-types.ts";
-import { listGrantedServices } from "../lists/granted-services.ts";
-import { listIdentities } from "../lists/identities.ts";
-import { listed, only } from "../lists/listing.ts";
-import { listRoleAttributes } from "../lists/role-attributes.ts";
-import { listPolicies } from "../network/policy-handlers.ts";
-import { baseOf } from "../render/base.ts";
+import { detail, fixedTypes, listed, listRoleAttributes, roleCondition } from "../lists/listing.ts";
+import { listPolicies, permissionOf } from "../network/policy-handlers.ts";
+import { baseOf, identityRef, ref } from "../render/base.ts";
 import { renderAuthenticators, renderEnrollments } from "../render/credentials.ts";
-import { showIdentity } from "../render/identity.ts";
-import { identityRef, ref } from "../render/links.ts";
+import { listIdentities, showIdentity } from "../render/identity.ts";
 import { renderEdgeRouterPolicies, renderServicePolicies } from "../render/policy.ts";
 import { renderEdgeRouters } from "../render/router.ts";
+import { listGrantedServices } from "../render/service.ts";
 import { renderApiSessions, renderSessions } from "../render/session.ts";
 
 /** Their ids and names are the same. */
 const IDENTITY_TYPES = ["Default", "Device", "Router", "Service", "User"].map((name) => ({ id: name, name }));
-const IDENTITY_COLUMNS = { id: "identity.id", attributes: "identity.attrs" };
 
 export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof identityOperations> {
   const { model, fabric } = deps;
@@ -52,21 +47,16 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
   const listEnrollments = (query: ReturnType<typeof enrollments>, list: ListQuery) =>
     listed(query, "enrollment", ENROLLMENT_FIELDS, list, (rows) => renderEnrollments(deps, rows));
 
-  // A sub-list of something unknown is empty, as clients of OpenZiti expect.
+  // The sub-list of an unknown identity is empty, as clients of OpenZiti expect.
   const identity = (id: string) => model.identities.find(db, id);
 
   return {
     listIdentityTypes: ({ list }) => types.list(list),
     detailIdentityType: ({ params }) => types.detail(params.id),
 
-    listIdentities: ({ list, query }) => {
-      const condition = roleFilterSql(IDENTITY_COLUMNS, query.roleFilter, query.roleSemantic);
-      return listIdentities(deps, list, condition);
-    },
+    listIdentities: ({ list, query }) => listIdentities(deps, list, roleCondition("identity", query)),
     createIdentity: async ({ body }) => ({ id: await model.identities.create(body) }),
-    detailIdentity: async ({ params }) => ({
-      data: await showIdentity(deps, params.id),
-    }),
+    detailIdentity: async ({ params }) => ({ data: await showIdentity(deps, params.id) }),
     updateIdentity: ({ params, body }) => model.identities.replace(params.id, body),
     patchIdentity: ({ params, body }) => model.identities.update(params.id, body),
     deleteIdentity: ({ params }) => model.identities.delete(params.id),
@@ -94,7 +84,7 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
     listIdentityServices: async ({ params, list, query }) => {
       const viewed = await identity(params.id);
       if (viewed === undefined) return { data: [], totalCount: 0, filterableFields: fieldNames(SERVICE_FIELDS) };
-      const permission = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
+      const permission = query.policyType && permissionOf(query.policyType);
       const viewer = { identityId: viewed.id, grants: await model.policy.grantsOf(viewed), configTypes: [] };
       return listGrantedServices(deps, viewed, viewer, list, { permission });
     },
@@ -104,16 +94,10 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
 
     listIdentitysServiceConfigs: async ({ params }) => {
       const pairs = await model.serviceConfigOverrides.of(params.id);
-      const services = await namesOf(
-        db,
-        "service",
-        pairs.map((pair) => pair.serviceId),
-      );
-      const configs = await namesOf(
-        db,
-        "config",
-        pairs.map((pair) => pair.configId),
-      );
+      const serviceIds = pairs.map((pair) => pair.serviceId);
+      const configIds = pairs.map((pair) => pair.configId);
+      const services = await namesOf(db, "service", serviceIds);
+      const configs = await namesOf(db, "config", configIds);
       const data = pairs.map(({ serviceId, configId }) => ({
         config: ref("configs", configId, configs.get(configId)),
         configId,
@@ -129,9 +113,8 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
 
     listAuthenticators: ({ list }) => listAuthenticators(authenticators(), list),
     createAuthenticator: async ({ body }) => ({ id: await model.authenticators.create(body) }),
-    detailAuthenticator: async ({ params }) => ({
-      data: only(await renderAuthenticators(deps, [await model.authenticators.get(db, params.id)])),
-    }),
+    detailAuthenticator: async ({ params }) =>
+      detail(deps, renderAuthenticators, await model.authenticators.get(db, params.id)),
     updateAuthenticator: ({ params, body, session }) =>
       model.authenticators.update(params.id, body, { keptSession: session.apiSessionId }),
     patchAuthenticator: ({ params, body, session }) =>
@@ -143,9 +126,7 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
 
     listEnrollments: ({ list }) => listEnrollments(enrollments(), list),
     createEnrollment: async ({ body }) => ({ id: await model.enrollments.create(body) }),
-    detailEnrollment: async ({ params }) => ({
-      data: only(await renderEnrollments(deps, [await model.enrollments.get(db, params.id)])),
-    }),
+    detailEnrollment: async ({ params }) => detail(deps, renderEnrollments, await model.enrollments.get(db, params.id)),
     deleteEnrollment: ({ params }) => model.enrollments.delete(params.id),
     refreshEnrollment: async ({ params, body }) => {
       await model.enrollments.refresh(params.id, body.expiresAt);
@@ -159,7 +140,7 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
     detailAPISessions: async ({ params }) => {
       const row = await db.selectFrom("api_session").selectAll().where("id", "=", params.id).executeTakeFirst();
       if (row === undefined) throw notFound("apiSession", params.id);
-      return { data: only(await renderApiSessions(deps, [row])) };
+      return detail(deps, renderApiSessions, row);
     },
     deleteAPISessions: ({ params }) => model.apiSessions.delete(params.id),
 
@@ -168,7 +149,7 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
     detailSession: async ({ params, session }) => {
       const row = await visibleSessions(deps, session).where("session.id", "=", params.id).executeTakeFirst();
       if (row === undefined) throw notFound("session", params.id);
-      return { data: only(await renderSessions(deps, [row])) };
+      return detail(deps, renderSessions, row);
     },
     deleteSession: ({ params, session }) =>
       model.sessions.delete(params.id, session.isAdmin ? undefined : session.apiSessionId),
@@ -217,7 +198,7 @@ export function tracingHandlers({ ctx, model, fabric }: ApiDependencies): ApiHan
       const { traceId, until } = model.traces.enable(identity.id, body);
       return { data: { enabled: true, traceId, until: apiTime(until) } };
     },
-    // Of a session that is unknown, or has no circuit, there is no way to show.
+    // A session that is unknown, or has no circuit, has an empty path.
     detailSessionRoutePath: async ({ params }) => {
       const circuit = fabric.circuits().find(({ grant }) => grant.kind === "session" && grant.sessionId === params.id);
       return { data: { routePath: [...(circuit?.route.routers ?? [])] } };

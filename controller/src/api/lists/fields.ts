@@ -1,8 +1,7 @@
 /**
- * The public symbols of each collection: what its filters and sorts may name (`docs/api.md`, "Filters").
- * Secrets (tokens of sessions and enrollments, password hashes) are no symbols. Those of the Client API are in `client-fields.ts`.
+ * The public symbols of each collection: what its filters and sorts may name (`docs/api.md`, "Filters"). Secrets (tokens of sessions and enrollments,
+ * password hashes) are no symbols. The Client API has only fields that its answers show: a filter on a hidden field would reveal its value step by step.
  */
-
 import { sql } from "kysely";
 import { selectsRow } from "../../model/policy/selection-sql.ts";
 import { type EntityFields, field } from "../../store/filter/filter-sql.ts";
@@ -219,9 +218,46 @@ export const SESSION_FIELDS: EntityFields = {
   type: field.string("session.type"),
 };
 
-export const SESSION_CERTIFICATE_FIELDS: EntityFields = {
+const SESSION_CERTIFICATE_FIELDS: EntityFields = {
   ...base("api_session_certificate"),
   apiSession: field.string("api_session_certificate.api_session_id"),
   subject: field.string("api_session_certificate.subject"),
   fingerprint: field.string("api_session_certificate.fingerprint"),
 };
+
+/** Those of the fields, and the ones of every record. */
+function shown(fields: EntityFields, ...names: string[]): EntityFields {
+  const known = ["id", "createdAt", "updatedAt", "tags", ...names].map((name) => {
+    const found = fields[name];
+    if (found === undefined) throw new Error(`there is no field ${name} in the list`);
+    return [name, found] as const;
+  });
+  return Object.fromEntries(known);
+}
+
+export const CLIENT_SERVICE_FIELDS = shown(SERVICE_FIELDS, "name", "terminatorStrategy", "roleAttributes", "configs");
+
+/** `instanceId` is what the answer names `identity`. */
+export const CLIENT_TERMINATOR_FIELDS = shown(TERMINATOR_FIELDS, "instanceId", "service", "service.name", "router");
+
+export function clientRouterFields(onlineIds: readonly string[]): EntityFields {
+  const names = ["name", "cost", "noTraversal", "disabled", "connected", "online"];
+  return shown(routerFields(onlineIds), ...names);
+}
+
+export const CLIENT_SESSION_FIELDS = shown(SESSION_FIELDS, "apiSession", "service", "type");
+
+export const CLIENT_SESSION_CERTIFICATE_FIELDS = shown(SESSION_CERTIFICATE_FIELDS, "subject", "fingerprint");
+
+/** Of issuers, which are shown without a session. */
+export const CLIENT_EXT_JWT_SIGNER_FIELDS = shown(
+  EXT_JWT_SIGNER_FIELDS,
+  ...["name", "audience", "clientId", "scopes", "targetToken"],
+);
+
+/** Of the caller's own, in both APIs. */
+export const OWN_AUTHENTICATOR_FIELDS = shown(
+  AUTHENTICATOR_FIELDS,
+  ...["method", "identity", "certFingerprint", "certPem", "updbUsername", "isIssuedByNetwork"],
+  ...["isExtendRequested", "isKeyRollRequested", "extendRequestedAt", "lastAuthResolvedToRoot", "lastExtendRolledKeys"],
+);

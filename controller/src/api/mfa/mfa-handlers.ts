@@ -2,12 +2,12 @@ import { apiTime, type mfaAdministration, type mfaOperations, notFound } from "@
 import QRCode from "qrcode";
 import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../../http/context.ts";
 import type { MfaStatus } from "../../model/identity/mfa.ts";
-import { announce } from "../announcement.ts";
+import { announce } from "../caller.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import type { Links } from "../render/links.ts";
+import type { Links } from "../render/base.ts";
 
 const SELF = "./current-identity/mfa";
-/** 256 pixels; the half is cut off, and keeps the division into modules from ending at 255.999…. */
+/** 256 pixels: the fraction is cut off, and keeps the division into modules from ending at 255.999…. */
 const QR_WIDTH = 256.5;
 
 /** One-time codes of the caller. */
@@ -21,7 +21,7 @@ export function mfaHandlers(deps: ApiDependencies): ApiHandlers<typeof mfaOperat
     return found;
   };
 
-  /** The session is whole now. */
+  /** The session is fully authenticated now. */
   const complete = async ({ apiSessionId, identityId }: ApiSessionContext) => {
     const row = await model.apiSessions.completeMfa(apiSessionId);
     await model.posture.passedMfa(identityId, apiSessionId, row.mfa_passed_at ?? deps.ctx.now());

@@ -1,21 +1,27 @@
-import { type ListQuery, type networkOperations, notFound } from "@sallyport/api";
+import { type ListQuery, type networkOperations, notFound, type routerOperations } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ApiHandlers } from "../../http/context.ts";
+import type { RouterChange } from "../../model/network/routers.ts";
 import { grantedServices, routersOfService } from "../../model/policy/access.ts";
 import { selectedByPolicies } from "../../model/policy/policies.ts";
 import { summarize } from "../../model/summary.ts";
-import { roleFilterSql } from "../../store/filter/filter-sql.ts";
-import { caller, splitAtCommas } from "../client/viewer.ts";
+import { caller, splitAtCommas } from "../caller.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { CONFIG_FIELDS, CONFIG_TYPE_FIELDS, routerFields, SERVICE_FIELDS, TERMINATOR_FIELDS } from "../lists/fields.ts";
-import { listIdentities } from "../lists/identities.ts";
-import { listed, only } from "../lists/listing.ts";
-import { listRoleAttributes } from "../lists/role-attributes.ts";
+import {
+  CONFIG_FIELDS,
+  CONFIG_TYPE_FIELDS,
+  routerFields,
+  SERVICE_FIELDS,
+  TERMINATOR_FIELDS,
+  transitRouterFields,
+} from "../lists/fields.ts";
+import { detail, listed, listRoleAttributes, only, roleCondition } from "../lists/listing.ts";
+import { listIdentities } from "../render/identity.ts";
 import { renderEdgeRouterPolicies, renderServiceEdgeRouterPolicies, renderServicePolicies } from "../render/policy.ts";
 import { postureLens } from "../render/posture.ts";
-import { renderEdgeRouters } from "../render/router.ts";
+import { renderEdgeRouters, renderRouters } from "../render/router.ts";
 import { renderConfigs, renderConfigType, renderServices, renderTerminators, type Viewer } from "../render/service.ts";
-import { listPolicies } from "./policy-handlers.ts";
+import { listPolicies, permissionOf } from "./policy-handlers.ts";
 
 export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof networkOperations> {
   const { model, fabric } = deps;
@@ -34,7 +40,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
   const listTerminators = (query: ReturnType<typeof terminators>, list: ListQuery) =>
     listed(query, "terminator", TERMINATOR_FIELDS, list, (rows) => renderTerminators(deps, rows));
 
-  // A sub-list of something unknown is empty, as clients of OpenZiti expect.
+  // The sub-list of an unknown entity is empty, as clients of OpenZiti expect.
   const router = (id: string) => model.routers.find(db, id);
   const service = (id: string) => model.services.find(db, id);
 
@@ -42,13 +48,12 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     listSummary: async () => ({ data: await summarize(db) }),
 
     listEdgeRouters: ({ list, query }) => {
-      const condition = roleFilterSql(ROUTER_COLUMNS, query.roleFilter, query.roleSemantic);
+      const condition = roleCondition("router", query);
       return listRouters(condition === undefined ? routers() : routers().where(condition), list);
     },
     createEdgeRouter: async ({ body }) => ({ id: await model.routers.create(body) }),
-    detailEdgeRouter: async ({ params }) => ({
-      data: only(await renderEdgeRouters(deps, [await model.routers.get(db, params.id, "edge")])),
-    }),
+    detailEdgeRouter: async ({ params }) =>
+      detail(deps, renderEdgeRouters, await model.routers.get(db, params.id, "edge")),
     updateEdgeRouter: ({ params, body }) => model.routers.update(params.id, body),
     patchEdgeRouter: ({ params, body }) => model.routers.update(params.id, body),
     deleteEdgeRouter: ({ params }) => model.routers.delete(params.id, "edge"),
@@ -75,7 +80,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     listEdgeRouterRoleAttributes: ({ list }) => listRoleAttributes(db, "router", list),
 
     listServices: async ({ list, query, session }) => {
-      const condition = roleFilterSql(SERVICE_COLUMNS, query.roleFilter, query.roleSemantic);
+      const condition = roleCondition("service", query);
       const all = condition === undefined ? services() : services().where(condition);
       const { viewer } = await caller(deps, session, query.configTypes);
       if (query.asIdentity === undefined || query.asIdentity === "") return listServices(all, list, viewer);
@@ -98,18 +103,15 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     updateService: ({ params, body }) => model.services.update(params.id, body),
     patchService: ({ params, body }) => model.services.update(params.id, body),
     deleteService: ({ params }) => model.services.delete(params.id),
-    listServiceConfig: ({ params, list }) =>
-      listConfigs(
-        configs().where(
-          sql<boolean>`config.id IN (SELECT config_id FROM service_config WHERE service_id = ${params.id})`,
-        ),
-        list,
-      ),
+    listServiceConfig: ({ params, list }) => {
+      const ofService = sql<boolean>`config.id IN (SELECT config_id FROM service_config WHERE service_id = ${params.id})`;
+      return listConfigs(configs().where(ofService), list);
+    },
     listServiceEdgeRouters: async ({ params, list }) =>
       listRouters(routers().where(await routersOfService(db, await service(params.id), "router")), list),
     listServiceIdentities: async ({ params, list, query }) => {
       const policies = await model.servicePolicies.selecting(db, "service", await service(params.id));
-      const type = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
+      const type = query.policyType && permissionOf(query.policyType);
       const granting = policies.filter((policy) => type === undefined || policy.type === type);
       return listIdentities(deps, list, selectedByPolicies(granting, "identity"));
     },
@@ -129,18 +131,14 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
 
     listConfigs: ({ list }) => listConfigs(configs(), list),
     createConfig: async ({ body }) => ({ id: await model.configs.create(body) }),
-    detailConfig: async ({ params }) => ({
-      data: only(await renderConfigs(deps, [await model.configs.get(db, params.id)])),
-    }),
+    detailConfig: async ({ params }) => detail(deps, renderConfigs, await model.configs.get(db, params.id)),
     updateConfig: ({ params, body }) => model.configs.update(params.id, body),
     patchConfig: ({ params, body }) => model.configs.update(params.id, body),
     deleteConfig: ({ params }) => model.configs.delete(params.id),
     listConfigServices: async ({ params, list, session }) => {
       const { viewer } = await caller(deps, session);
-      const using = services().where(
-        sql<boolean>`service.id IN (SELECT service_id FROM service_config WHERE config_id = ${params.id})`,
-      );
-      return listServices(using, list, viewer);
+      const using = sql<boolean>`service.id IN (SELECT service_id FROM service_config WHERE config_id = ${params.id})`;
+      return listServices(services().where(using), list, viewer);
     },
 
     listConfigTypes: ({ list }) =>
@@ -157,14 +155,50 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
 
     listTerminators: ({ list }) => listTerminators(terminators(), list),
     createTerminator: async ({ body }) => ({ id: await model.terminators.create(body) }),
-    detailTerminator: async ({ params }) => ({
-      data: only(await renderTerminators(deps, [await model.terminators.get(db, params.id)])),
-    }),
+    detailTerminator: async ({ params }) => detail(deps, renderTerminators, await model.terminators.get(db, params.id)),
     updateTerminator: ({ params, body }) => model.terminators.update(params.id, body),
     patchTerminator: ({ params, body }) => model.terminators.update(params.id, body),
     deleteTerminator: ({ params }) => model.terminators.delete(params.id),
   };
 }
 
-const ROUTER_COLUMNS = { id: "router.id", attributes: "router.attrs" };
-const SERVICE_COLUMNS = { id: "service.id", attributes: "service.attrs" };
+/** `/routers` and `/transit-routers` name the same routers. */
+export function routerHandlers(deps: ApiDependencies): ApiHandlers<typeof routerOperations> {
+  const { model, fabric } = deps;
+  const { db } = deps.ctx.store;
+
+  const listAll = ({ list }: { list: ListQuery }) =>
+    listed(db.selectFrom("router").selectAll(), "router", transitRouterFields(fabric.onlineRouterIds()), list, (rows) =>
+      renderRouters(deps, rows),
+    );
+  const create = async ({
+    body,
+  }: {
+    body: Omit<Parameters<typeof model.routers.create>[0], keyof typeof NO_EDGE>;
+  }) => ({
+    id: await model.routers.create({ ...body, ...NO_EDGE }, "transit"),
+  });
+  const show = async ({ params }: { params: { readonly id: string } }) =>
+    detail(deps, renderRouters, await model.routers.get(db, params.id));
+  const update = ({ params, body }: { params: { readonly id: string }; body: RouterChange }) =>
+    model.routers.update(params.id, body, "transit");
+  const remove = ({ params }: { params: { readonly id: string } }) => model.routers.delete(params.id);
+
+  return {
+    listRouters: listAll,
+    createRouter: create,
+    detailRouter: show,
+    updateRouter: update,
+    patchRouter: update,
+    deleteRouter: remove,
+    listTransitRouters: listAll,
+    createTransitRouter: create,
+    detailTransitRouter: show,
+    updateTransitRouter: update,
+    patchTransitRouter: update,
+    deleteTransitRouter: remove,
+  };
+}
+
+/** What only edge routers have. */
+const NO_EDGE = { appData: {}, isTunnelerEnabled: false, roleAttributes: [] };

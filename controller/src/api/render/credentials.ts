@@ -18,18 +18,14 @@ import { type CaRow, storedClaim } from "../../model/identity/cas.ts";
 import type { EnrollmentRow } from "../../model/identity/enrollments.ts";
 import type { ExtJwtSignerTable } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { baseOf } from "./base.ts";
-import { identityRef, links, ref } from "./links.ts";
+import { baseOf, identityRef, links, ref } from "./base.ts";
 
 export async function renderAuthenticators(
   deps: ApiDependencies,
   rows: readonly AuthenticatorRow[],
 ): Promise<z.input<typeof authenticatorDetail>[]> {
-  const names = await namesOf(
-    deps.ctx.store.db,
-    "identity",
-    rows.map((row) => row.identity_id),
-  );
+  const identityIds = rows.map((row) => row.identity_id);
+  const names = await namesOf(deps.ctx.store.db, "identity", identityIds);
   return rows.map((row) => ({
     ...baseOf("authenticators", row),
     _links: { ...links("authenticators", row.id), identities: { href: `./identities/${row.identity_id}` } },
@@ -44,14 +40,14 @@ export async function renderAuthenticators(
           isIssuedByNetwork: row.is_issued_by_network,
           isExtendRequested: row.is_extend_requested,
           isKeyRollRequested: row.is_key_roll_requested,
-          extendRequestedAt: row.extend_requested_at === null ? null : apiTime(row.extend_requested_at),
+          extendRequestedAt: row.extend_requested_at && apiTime(row.extend_requested_at),
           lastAuthResolvedToRoot: row.last_auth_resolved_to_root,
           lastExtendRolledKeys: row.last_extend_rolled_keys,
         }),
   }));
 }
 
-/** The same for their holder, whose addresses differ. */
+/** The same for their holder, with other addresses. */
 export async function renderOwnAuthenticators(
   deps: ApiDependencies,
   rows: readonly AuthenticatorRow[],
@@ -68,32 +64,28 @@ export async function renderEnrollments(
   rows: readonly EnrollmentRow[],
 ): Promise<z.input<typeof enrollmentDetail>[]> {
   const { db } = deps.ctx.store;
-  const identities = await namesOf(
-    db,
-    "identity",
-    rows.flatMap((row) => row.identity_id ?? []),
-  );
-  const routers = await namesOf(
-    db,
-    "router",
-    rows.flatMap((row) => row.router_id ?? []),
-  );
+  const identityIds = rows.flatMap((row) => row.identity_id ?? []);
+  const routerIds = rows.flatMap((row) => row.router_id ?? []);
+  const identities = await namesOf(db, "identity", identityIds);
+  const routers = await namesOf(db, "router", routerIds);
   return rows.map((row) => ({
     ...baseOf("enrollments", row),
     caId: row.ca_id ?? undefined,
     expiresAt: apiTime(row.expires_at),
-    ...(row.identity_id === null
-      ? {}
-      : { identity: identityRef(row.identity_id, identities.get(row.identity_id)), identityId: row.identity_id }),
-    ...(row.router_id !== null && row.method === "erott"
-      ? { edgeRouter: ref("edge-routers", row.router_id, routers.get(row.router_id)), edgeRouterId: row.router_id }
-      : {}),
-    ...(row.router_id !== null && row.method === "trott"
-      ? {
-          transitRouter: ref("transit-routers", row.router_id, routers.get(row.router_id)),
-          transitRouterId: row.router_id,
-        }
-      : {}),
+    ...(row.identity_id !== null && {
+      identity: identityRef(row.identity_id, identities.get(row.identity_id)),
+      identityId: row.identity_id,
+    }),
+    ...(row.router_id !== null &&
+      row.method === "erott" && {
+        edgeRouter: ref("edge-routers", row.router_id, routers.get(row.router_id)),
+        edgeRouterId: row.router_id,
+      }),
+    ...(row.router_id !== null &&
+      row.method === "trott" && {
+        transitRouter: ref("transit-routers", row.router_id, routers.get(row.router_id)),
+        transitRouterId: row.router_id,
+      }),
     jwt: row.jwt,
     method: row.method,
     token: row.token,
@@ -145,7 +137,7 @@ export function renderSigner(row: Selectable<ExtJwtSignerTable>): z.input<typeof
   };
 }
 
-/** What clients may know of a signer before they have authenticated. */
+/** A signer as clients see it before they authenticate. */
 export function renderClientSigner(row: Selectable<ExtJwtSignerTable>): z.input<typeof clientExternalJwtSignerDetail> {
   return {
     ...baseOf("external-jwt-signers", row),
@@ -158,20 +150,19 @@ export function renderClientSigner(row: Selectable<ExtJwtSignerTable>): z.input<
   };
 }
 
-/** A certificate authority, with the links to what can be done with it now. */
+/** A certificate authority, with links to the operations that its state allows. */
 export function renderCa(row: CaRow): z.input<typeof caDetail> {
   const base = baseOf("cas", row);
-  const claim = storedClaim(row);
   const self = `./cas/${row.id}`;
   return {
     ...base,
     _links: {
       ...base._links,
-      ...(row.is_verified ? {} : { verify: { href: `${self}/verify` } }),
-      ...(row.is_auto_ca_enrollment_enabled ? { jwt: { href: `${self}/jwt` } } : {}),
+      ...(!row.is_verified && { verify: { href: `${self}/verify` } }),
+      ...(row.is_auto_ca_enrollment_enabled && { jwt: { href: `${self}/jwt` } }),
     },
     certPem: row.cert_pem,
-    externalIdClaim: claim ?? undefined,
+    externalIdClaim: storedClaim(row) ?? undefined,
     fingerprint: row.fingerprint,
     identityNameFormat: row.identity_name_format,
     identityRoles: orNull(row.identity_roles),

@@ -1,15 +1,17 @@
-import { apiTime, type identityDetail, notFound, orNull } from "@sallyport/api";
+import { apiTime, type identityDetail, type ListQuery, type ListResult, notFound, orNull } from "@sallyport/api";
+import type { RawBuilder, SqlBool } from "kysely";
 import type { z } from "zod";
 import { isDisabled } from "../../model/identity/identities.ts";
 import { type ShownIdentity, shownIdentities } from "../../model/identity/shown-identities.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { baseOf } from "./base.ts";
-import { identityLinks, ref } from "./links.ts";
+import { IDENTITY_FIELDS } from "../lists/fields.ts";
+import { listed } from "../lists/listing.ts";
+import { baseOf, identityLinks, ref } from "./base.ts";
 
-export type IdentityDetail = z.input<typeof identityDetail>;
+type IdentityDetail = z.input<typeof identityDetail>;
 
-/** Identities with all that is shown with them, in the order of their ids; those that are gone are left out. */
-export async function renderIdentities(deps: ApiDependencies, ids: readonly string[]): Promise<IdentityDetail[]> {
+/** Identities with everything that the API shows with them, in the order of their ids; without deleted ones. */
+async function renderIdentities(deps: ApiDependencies, ids: readonly string[]): Promise<IdentityDetail[]> {
   const rows = await shownIdentities(deps.ctx.store.db, ids);
   return rows.map((row) => renderIdentity(deps, row));
 }
@@ -34,8 +36,8 @@ function renderIdentity(deps: ApiDependencies, row: ShownIdentity): IdentityDeta
     defaultHostingCost: row.default_hosting_cost,
     defaultHostingPrecedence: row.default_hosting_precedence,
     disabled,
-    ...(disabled && row.disabled_at !== null ? { disabledAt: apiTime(row.disabled_at) } : {}),
-    ...(disabled && row.disabled_until !== null ? { disabledUntil: apiTime(row.disabled_until) } : {}),
+    ...(disabled && row.disabled_at && { disabledAt: apiTime(row.disabled_at) }),
+    ...(disabled && row.disabled_until && { disabledUntil: apiTime(row.disabled_until) }),
     edgeRouterConnectionStatus: connection,
     enrollment: enrollmentsOf(row),
     envInfo: row.env_info ?? {},
@@ -76,4 +78,19 @@ function enrollmentsOf({ enrollments }: ShownIdentity): IdentityDetail["enrollme
     }
   }
   return shown;
+}
+
+/** A page of all identities, or of those that fulfil a condition. The query finds the page by ids, and reads only its rows whole. */
+export function listIdentities(
+  deps: ApiDependencies,
+  list: ListQuery,
+  condition?: RawBuilder<SqlBool>,
+): Promise<ListResult<IdentityDetail>> {
+  const all = deps.ctx.store.db.selectFrom("identity").select("identity.id");
+  const render = (rows: { id: string }[]) => {
+    const ids = rows.map(({ id }) => id);
+    return renderIdentities(deps, ids);
+  };
+  if (condition !== undefined) return listed(all.where(condition), "identity", IDENTITY_FIELDS, list, render);
+  return listed(all, "identity", IDENTITY_FIELDS, list, render, () => deps.model.counts.of("identity"));
 }

@@ -10,13 +10,12 @@ import { type PolicyRecord, selectorOf } from "../../model/policy/policies.ts";
 import { displayRoles, formatRoles } from "../../model/policy/role-selector.ts";
 import type { PolicySide } from "../../model/policy/selection-sql.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { baseOf } from "./base.ts";
-import type { Collection } from "./links.ts";
+import { baseOf, type Collection } from "./base.ts";
 
-type Names = ReadonlyMap<PolicySide, ReadonlyMap<string, string>>;
+type PolicyNames = ReadonlyMap<PolicySide, ReadonlyMap<string, string>>;
 
 /** The names of all entities that the policies select by id. */
-async function namesIn(deps: ApiDependencies, policies: readonly PolicyRecord[]): Promise<Names> {
+async function namesIn(deps: ApiDependencies, policies: readonly PolicyRecord[]): Promise<PolicyNames> {
   const names = new Map<PolicySide, ReadonlyMap<string, string>>();
   for (const side of ["identity", "service", "router", "posture_check"] as const) {
     const ids = policies.flatMap((policy) => selectorOf(policy, side).ids);
@@ -38,7 +37,7 @@ function roles(policy: PolicyRecord, side: PolicySide): string[] | null {
   return orNull(formatRoles(selectorOf(policy, side)));
 }
 
-function display(policy: PolicyRecord, side: PolicySide, names: Names): { role: string; name: string }[] {
+function display(policy: PolicyRecord, side: PolicySide, names: PolicyNames): { role: string; name: string }[] {
   return displayRoles(selectorOf(policy, side), names.get(side) ?? new Map());
 }
 

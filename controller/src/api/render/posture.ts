@@ -13,20 +13,19 @@ import {
 } from "../../policy/posture/types.ts";
 import type { Attributed } from "../../policy/selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { baseOf } from "./base.ts";
-import { links } from "./links.ts";
+import { baseOf, links } from "./base.ts";
 
 type PostureQueries = z.input<typeof postureQueries>;
 type PostureQuery = PostureQueries["postureQueries"][number];
 
-/** The posture queries of a service by its id; undefined for one of which no policy asks anything. */
+/** The posture queries of a service by its id; undefined for a service without any. */
 export type PostureLens = (serviceId: string) => PostureQueries[] | undefined;
 
 const NO_TIMEOUT = -1;
 /** The first version of the client whose MFA can time out. */
 const TIMEOUT_CLIENT = { type: "ziti-sdk-c", version: [0, 25, 0] } as const;
 
-/** What the policies of an identity ask, as one of its API sessions sees it. */
+/** The posture queries of an identity's policies, for one of its API sessions; undefined when there are none. */
 export async function postureLens(
   deps: ApiDependencies,
   identity: Attributed,
@@ -79,19 +78,20 @@ function query(check: PostureCheck, known: PostureState, now: number, isExempt: 
 }
 
 async function isLegacyClient(deps: ApiDependencies, identityId: string): Promise<boolean> {
-  const row = await deps.ctx.store.db
-    .selectFrom("identity_info")
-    .select("sdk_info")
-    .where("identity_id", "=", identityId)
-    .executeTakeFirst();
-  if (row?.sdk_info.type !== TIMEOUT_CLIENT.type) return true;
-  const parts = /^v?(\d+)\.(\d+)\.(\d+)/.exec(row.sdk_info.version ?? "");
+  const sdk = await sdkInfoOf(deps, identityId);
+  if (sdk?.type !== TIMEOUT_CLIENT.type) return true;
+  const parts = /^v?(\d+)\.(\d+)\.(\d+)/.exec(sdk.version ?? "");
   if (parts === null) return true;
   for (const [i, least] of TIMEOUT_CLIENT.version.entries()) {
     const part = Number(parts[i + 1]);
     if (part !== least) return part < least;
   }
   return false;
+}
+
+async function sdkInfoOf({ ctx }: ApiDependencies, identityId: string) {
+  const query = ctx.store.db.selectFrom("identity_info").select("sdk_info").where("identity_id", "=", identityId);
+  return (await query.executeTakeFirst())?.sdk_info;
 }
 
 export function renderPostureCheck(row: PostureCheckRow): z.input<typeof postureCheckDetail> {
@@ -105,7 +105,7 @@ export function renderPostureCheck(row: PostureCheckRow): z.input<typeof posture
   } as z.input<typeof postureCheckDetail>;
 }
 
-/** All that is known of the devices of an identity and of its API sessions. */
+/** Everything that an identity's devices and API sessions have reported. */
 export async function renderPostureData(
   deps: ApiDependencies,
   identityId: string,
@@ -114,11 +114,7 @@ export async function renderPostureData(
   const { reports } = deps.model.posture;
   await deps.model.posture.ready([identityId]);
   const sessions = await db.selectFrom("api_session").select("id").where("identity_id", "=", identityId).execute();
-  const info = await db
-    .selectFrom("identity_info")
-    .select("sdk_info")
-    .where("identity_id", "=", identityId)
-    .executeTakeFirst();
+  const sdkInfo = await sdkInfoOf(deps, identityId);
   const now = deps.ctx.now().getTime();
   const { device } = reports.of(identityId, "");
   return {
@@ -126,20 +122,10 @@ export async function renderPostureData(
       sessions.map(({ id }) => {
         const { session } = reports.of(identityId, id);
         const { passedMfa, passedOnUnlock, passedOnWake } = sessionState(session, now);
-        return [
-          id,
-          {
-            endpointState: { unlockedAt: timeOrNull(session.unlockedAt), wokenAt: timeOrNull(session.wokenAt) },
-            mfa: {
-              apiSessionId: id,
-              passedAt: timeOrNull(session.mfaPassedAt),
-              passedMfa,
-              passedOnUnlock,
-              passedOnWake,
-            },
-            sdkInfo: info?.sdk_info,
-          },
-        ];
+        const endpointState = { unlockedAt: timeOrNull(session.unlockedAt), wokenAt: timeOrNull(session.wokenAt) };
+        const passedAt = timeOrNull(session.mfaPassedAt);
+        const mfa = { apiSessionId: id, passedAt, passedMfa, passedOnUnlock, passedOnWake };
+        return [id, { endpointState, mfa, sdkInfo }];
       }),
     ),
     ...deviceData(device),

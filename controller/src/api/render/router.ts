@@ -5,35 +5,34 @@ import type { RouterInterface } from "../../store/schema.ts";
 import type { ApiDependencies, RouterView } from "../dependencies.ts";
 import { baseOf } from "./base.ts";
 
-export type EdgeRouterDetail = z.input<typeof edgeRouterDetail>;
-
 const UNKNOWN_VERSION = { arch: "", buildDate: "", os: "", revision: "", version: "" };
 
-/** What is shown of enrollments that are outstanding, by router; and the routers as they were after that. */
+/** The outstanding enrollments by router, and the routers as they were after that. */
 async function outstanding(deps: ApiDependencies, rows: readonly RouterRow[]) {
   const { db } = deps.ctx.store;
   const unverified = rows.filter((row) => !row.is_verified).map((row) => row.id);
   const found = await deps.model.enrollments.ofRouters(db, unverified);
   const enrollments = new Map(found.map((enrollment) => [enrollment.router_id, enrollment]));
-  // One that completes its enrollment between the two questions is neither without certificate nor without token.
+  // A router that completes its enrollment between the two queries would have neither certificate nor token.
   const between = unverified.filter((id) => !enrollments.has(id));
   const now =
     between.length === 0 ? [] : await db.selectFrom("router").selectAll().where("id", "in", between).execute();
   const changed = new Map(now.map((row) => [row.id, row]));
   const enrollmentOf = (routerId: string) => {
     const enrollment = enrollments.get(routerId);
-    if (enrollment === undefined) return {};
-    return {
-      enrollmentCreatedAt: apiTime(enrollment.issued_at),
-      enrollmentExpiresAt: apiTime(enrollment.expires_at),
-      enrollmentJwt: enrollment.jwt,
-      enrollmentToken: enrollment.token,
-    };
+    return (
+      enrollment && {
+        enrollmentCreatedAt: apiTime(enrollment.issued_at),
+        enrollmentExpiresAt: apiTime(enrollment.expires_at),
+        enrollmentJwt: enrollment.jwt,
+        enrollmentToken: enrollment.token,
+      }
+    );
   };
   return { enrollmentOf, rows: rows.map((row) => changed.get(row.id) ?? row) };
 }
 
-/** Any routers as parts of the fabric, with what is outstanding of their enrollments. */
+/** Any routers as parts of the fabric, with their outstanding enrollments. */
 export async function renderRouters(
   deps: ApiDependencies,
   found: readonly RouterRow[],
@@ -46,7 +45,7 @@ export async function renderRouters(
     disabled: row.disabled,
     ...enrollmentOf(row.id),
     fingerprint: row.fingerprint,
-    ...(row.interfaces.length === 0 ? {} : { interfaces: row.interfaces.map(interfaceOf) }),
+    ...interfacesOf(row),
     isOnline: deps.fabric.routerState(row.id)?.isOnline ?? false,
     isVerified: row.is_verified,
     name: row.name,
@@ -56,11 +55,11 @@ export async function renderRouters(
   }));
 }
 
-/** Edge routers as administrators see them, with what is outstanding of their enrollments. */
+/** Edge routers as administrators see them, with their outstanding enrollments. */
 export async function renderEdgeRouters(
   deps: ApiDependencies,
   found: readonly RouterRow[],
-): Promise<EdgeRouterDetail[]> {
+): Promise<z.input<typeof edgeRouterDetail>[]> {
   const { enrollmentOf, rows } = await outstanding(deps, found);
   return rows.map((row) => {
     const state = deps.fabric.routerState(row.id) ?? offline(row);
@@ -71,7 +70,7 @@ export async function renderEdgeRouters(
       ctrlChanListeners: row.ctrl_chan_listeners,
       ...enrollmentOf(row.id),
       fingerprint: row.fingerprint ?? undefined,
-      ...(row.interfaces.length === 0 ? {} : { interfaces: row.interfaces.map(interfaceOf) }),
+      ...interfacesOf(row),
       isTunnelerEnabled: row.is_tunneler_enabled,
       isVerified: row.is_verified,
       roleAttributes: orNull(row.attrs),
@@ -85,7 +84,12 @@ export async function renderEdgeRouters(
 /** Bits of an interface's flags, as routers report them. */
 const InterfaceFlag = { Up: 1, Broadcast: 2, Loopback: 4, Multicast: 16, Running: 32 } as const;
 
-export function interfaceOf({ flags, ...shown }: RouterInterface) {
+/** The property `interfaces`; none for a router that has reported none. */
+export function interfacesOf({ interfaces }: RouterRow) {
+  return interfaces.length === 0 ? {} : { interfaces: interfaces.map(interfaceOf) };
+}
+
+function interfaceOf({ flags, ...shown }: RouterInterface) {
   const has = (flag: number) => (flags & flag) !== 0;
   return {
     ...shown,
@@ -102,14 +106,10 @@ const OFFLINE: RouterView = { isOnline: false, hostname: "", supportedProtocols:
 
 /** A router that is not connected has no addresses; its name and version are those it had last. */
 function offline({ report }: RouterRow): RouterView {
-  return {
-    ...OFFLINE,
-    hostname: report.hostname ?? "",
-    ...(report.version === undefined ? {} : { versionInfo: report.version }),
-  };
+  return { ...OFFLINE, hostname: report.hostname ?? "", ...(report.version && { versionInfo: report.version }) };
 }
 
-/** What clients, too, learn about an edge router. The name is the same everywhere: C clients distinguish connections by it. */
+/** The properties of an edge router that clients see, too. The name is the same everywhere: C clients distinguish connections by it. */
 export function propertiesOf(row: RouterRow, state: RouterView) {
   return {
     appData: row.app_data,

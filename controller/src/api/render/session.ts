@@ -17,11 +17,10 @@ import type { SessionRow } from "../../model/session/sessions.ts";
 import { matches } from "../../policy/selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { only } from "../lists/listing.ts";
-import { baseOf } from "./base.ts";
-import { identityRef, ref } from "./links.ts";
+import { baseOf, identityRef, ref } from "./base.ts";
 import { propertiesOf, stateForClients } from "./router.ts";
 
-/** A session names at most so many routers. */
+/** Routers that a session names. */
 const MAX_ROUTERS = 25;
 
 type ApiSessionDetail = z.input<typeof apiSessionDetail>;
@@ -30,10 +29,8 @@ export async function renderApiSessions(
   deps: ApiDependencies,
   rows: readonly ApiSessionRow[],
 ): Promise<ApiSessionDetail[]> {
-  const further = await shownWithApiSessions(
-    deps.ctx.store.db,
-    rows.map((row) => row.id),
-  );
+  const ids = rows.map((row) => row.id);
+  const further = await shownWithApiSessions(deps.ctx.store.db, ids);
   return rows.map((row) => {
     const shown = further.get(row.id);
     return {
@@ -73,9 +70,8 @@ export async function renderCurrentApiSession(
 }
 
 export function renderSessionCertificate(row: ApiSessionCertificateRow): z.input<typeof sessionCertificateDetail> {
-  const base = baseOf("api-sessions", row);
   return {
-    ...base,
+    ...baseOf("api-sessions", row),
     _links: { self: { href: `./current-api-session/certificates/${row.id}` } },
     certificate: row.cert_pem,
     fingerprint: row.fingerprint,
@@ -86,7 +82,6 @@ export function renderSessionCertificate(row: ApiSessionCertificateRow): z.input
 }
 
 type SessionManagementDetail = z.input<typeof sessionManagementDetail>;
-type SessionRouters = SessionManagementDetail["edgeRouters"];
 
 /** Sessions with the routers that identity and service have in common, those that are connected first. */
 export async function renderSessions(
@@ -94,15 +89,10 @@ export async function renderSessions(
   rows: readonly SessionRow[],
 ): Promise<SessionManagementDetail[]> {
   const { db } = deps.ctx.store;
-  const identities = await identitiesById(
-    deps,
-    rows.map((row) => row.identity_id),
-  );
-  const services = await namesOf(
-    db,
-    "service",
-    rows.map((row) => row.service_id),
-  );
+  const identityIds = rows.map((row) => row.identity_id);
+  const serviceIds = rows.map((row) => row.service_id);
+  const identities = await identitiesById(deps, identityIds);
+  const services = await namesOf(db, "service", serviceIds);
   const index = await deps.model.policy.current();
   const shown = rows.map((row) => {
     const identity = identities.get(row.identity_id) ?? { id: row.identity_id, attrs: [] };
@@ -115,15 +105,10 @@ export async function renderSessions(
       routerIds: connectedFirst(deps, index.routersFor(identity, row.service_id)),
     };
   });
-  const policies = await namesOf(
-    db,
-    "service_policy",
-    shown.flatMap((each) => each.policyIds),
-  );
-  const routers = await routersById(
-    deps,
-    shown.flatMap((each) => each.routerIds),
-  );
+  const policyIds = shown.flatMap((each) => each.policyIds);
+  const routerIds = shown.flatMap((each) => each.routerIds);
+  const policies = await namesOf(db, "service_policy", policyIds);
+  const routers = await routersById(deps, routerIds);
   return shown.map(({ row, policyIds, routerIds }) => ({
     ...baseOf("sessions", row),
     apiSession: ref("api-sessions", row.api_session_id),
@@ -138,7 +123,7 @@ export async function renderSessions(
   }));
 }
 
-/** One that a client is about to use: while no router of it is online, a controller that was just started waits for a first one to be back. */
+/** A session that a client is about to use. A controller that was just started waits until a router of the session is back. */
 export async function renderUsableSession(deps: ApiDependencies, row: SessionRow): Promise<SessionManagementDetail> {
   const shown = only(await renderSessions(deps, [row]));
   if (shown.edgeRouters.some((router) => Object.keys(router.supportedProtocols).length > 0)) return shown;
@@ -154,16 +139,10 @@ function connectedFirst(deps: ApiDependencies, routerIds: readonly string[]): st
   return [...routerIds.filter(isConnected), ...routerIds.filter((id) => !isConnected(id))].slice(0, MAX_ROUTERS);
 }
 
-async function routersById(
-  deps: ApiDependencies,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, SessionRouters[number]>> {
-  if (ids.length === 0) return new Map();
-  const rows = await deps.ctx.store.db
-    .selectFrom("router")
-    .selectAll()
-    .where("id", "in", [...new Set(ids)])
-    .execute();
+async function routersById(deps: ApiDependencies, ids: readonly string[]) {
+  const wanted = [...new Set(ids)];
+  const { db } = deps.ctx.store;
+  const rows = wanted.length === 0 ? [] : await db.selectFrom("router").selectAll().where("id", "in", wanted).execute();
   return new Map(
     rows.map((row) => {
       const state = stateForClients(deps, row.id);

@@ -32,7 +32,7 @@ export class TestNetwork {
       removeLink: (id) => this.links.delete(id),
       circuits: () => [...this.circuits.values()],
       circuit: (id) => this.circuits.get(id),
-      removeCircuit: (id, isImmediate) => {
+      removeCircuit: (id, isImmediate = true) => {
         this.ended.push({ id, isImmediate });
         return this.circuits.delete(id);
       },

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from "node:net";
 
-type Family = "ipv4" | "ipv6";
+type IpVersion = "ipv4" | "ipv6";
 
 /** Never fetched from, whatever is allowed: this link, metadata services of clouds, multicast, broadcast, no address at all. */
 const NEVER = [
@@ -18,7 +18,7 @@ const NEVER = [
   "ff00::/8",
 ];
 
-/** Only where the operator has named them: addresses that mean something else in every network. */
+/** Allowed only where the operator names them: addresses that mean something else in every network. */
 const PRIVATE = [
   "10.0.0.0/8",
   "100.64.0.0/10",
@@ -39,7 +39,7 @@ const PRIVATE = [
   "fec0::/10",
 ];
 
-/** Which addresses a JWKS may be fetched from (docs/protocol/authentication.md, "External tokens"). To be asked of resolved addresses. */
+/** Which resolved addresses a JWKS may be fetched from (docs/protocol/authentication.md, "External tokens"). */
 export class AddressRules {
   readonly #never = listOf(NEVER);
   readonly #private = listOf(PRIVATE);
@@ -56,7 +56,7 @@ export class AddressRules {
     const version = isIP(plain);
     if (version === 0) return `${address} is no address`;
     // Through a translator an IPv6 address reaches the IPv4 address in it.
-    const forms: [string, Family][] = [[plain, version === 6 ? "ipv6" : "ipv4"]];
+    const forms: [string, IpVersion][] = [[plain, version === 6 ? "ipv6" : "ipv4"]];
     const inner = version === 6 ? embeddedIpv4(plain) : undefined;
     if (inner !== undefined) forms.push([inner, "ipv4"]);
     if (forms.some(([text, family]) => this.#never.check(text, family))) return `${address} is never fetched from`;
@@ -73,9 +73,9 @@ function listOf(networks: readonly string[]): BlockList {
   for (const network of networks) {
     const [address = "", length, ...rest] = network.split("/");
     const version = isIP(address);
-    const most = version === 6 ? 128 : 32;
-    const prefix = length === undefined ? most : /^\d{1,3}$/.test(length) ? Number(length) : Number.NaN;
-    if (version === 0 || rest.length > 0 || !(prefix >= 0 && prefix <= most)) {
+    const maxLength = version === 6 ? 128 : 32;
+    const prefix = length === undefined ? maxLength : /^\d{1,3}$/.test(length) ? Number(length) : Number.NaN;
+    if (version === 0 || rest.length > 0 || !(prefix >= 0 && prefix <= maxLength)) {
       throw new RangeError(`expected a network such as 10.0.0.0/8 or an address, found ${network}`);
     }
     list.addSubnet(address, prefix, version === 6 ? "ipv6" : "ipv4");

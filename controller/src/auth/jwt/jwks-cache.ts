@@ -19,8 +19,8 @@ interface KeySet {
 }
 
 /**
- * Key sets by their address. One is fetched again when it is five minutes old, and at once, but at most once a second, for a key id that it does not
- * have. When that fails its keys are used on, for an hour after they came.
+ * Key sets by their address. A set is fetched again after five minutes, and for an unknown key id at most once a second. When a fetch fails, its keys stay
+ * usable for an hour after they came.
  */
 export class JwksCache {
   readonly #fetch: (endpoint: string) => Promise<unknown>;

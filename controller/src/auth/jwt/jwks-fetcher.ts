@@ -17,8 +17,9 @@ export type Resolve = (
 ) => void;
 
 export interface JwksFetcherOptions {
+  /** Private networks and addresses that may be used, as `10.0.0.0/8` or `127.0.0.1`. */
   readonly allowedNetworks: readonly string[];
-  /** False when not given: an attacker on the path could insert keys. */
+  /** False by default: an attacker on the path could insert keys. */
   readonly allowPlainHttp?: boolean | undefined;
   /** Trusted besides the system's certificates. */
   readonly caPem?: string | undefined;
@@ -38,9 +39,8 @@ const MEDIA_TYPES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Fetches key sets from addresses that administrators of signers have chosen, and that may lead anywhere: only over HTTPS (over HTTP where that is allowed), only from addresses that
- * the rules let through once the name is resolved (the connection is made to the address that was looked at), within five seconds and 512 KiB, over at most
- * five redirects each of which is judged anew, and never from HTTPS to HTTP.
+ * Fetches key sets from URLs of administrators, which may lead anywhere: only over HTTPS (or HTTP where that is allowed), and only from addresses that the
+ * rules allow after name resolution. Limits are five seconds, 512 KiB, and five redirects, each checked like the first URL and never from HTTPS to HTTP.
  */
 export class JwksFetcher {
   readonly #rules: AddressRules;
@@ -103,14 +103,14 @@ export class JwksFetcher {
     return new Promise((resolve, reject) => {
       const sent =
         url.protocol === "https:"
-          ? httpsRequest(url, { ...options, ...(this.#ca === undefined ? {} : { ca: this.#ca }) }, resolve)
+          ? httpsRequest(url, { ...options, ca: this.#ca }, resolve)
           : httpRequest(url, options, resolve);
       sent.on("error", reject);
       sent.end();
     });
   }
 
-  /** Looks a name up once, and gives only addresses that may be connected to: what is judged is what is used. */
+  /** Resolves a name once, and gives only allowed addresses: the connection goes to the address that was checked. */
   readonly #lookup: LookupFunction = (hostname, options, done) => {
     this.#resolve(hostname, (error, addresses) => {
       if (error !== null) return done(error, "", 4);
@@ -126,7 +126,7 @@ export class JwksFetcher {
   };
 }
 
-/** The address of a key set as it may be given. @throws JwksFetchError when it is no HTTP address, or holds a password */
+/** @throws JwksFetchError when the address of a key set is no HTTP URL, or holds a password */
 export function endpointUrl(text: string): URL {
   if (!URL.canParse(text)) throw new JwksFetchError(`${text} is no URL`);
   const url = new URL(text);

@@ -8,12 +8,12 @@ import { type VerificationKey, verificationKey } from "./verification-key.ts";
 /** A caller may send tokens of several issuers; one that sends more than this is not trying to log in. */
 export const MAX_TOKENS = 4;
 
-/** A token that does not prove anything; the message says why, for the log. */
+/** A token that proves nothing; the message says why, for the log. */
 export class TokenRefusedError extends Error {
   override name = "TokenRefusedError";
 }
 
-/** What a token says of itself before anything is checked: good for finding its signer, and for nothing else. */
+/** Unverified claims of a token, only for finding its signer. */
 export interface TokenHint {
   readonly issuer: string;
   readonly kid: string;

@@ -8,12 +8,12 @@ export interface VerificationKey {
 }
 
 /** The published minimum for RSA. */
-const LEAST_RSA_BITS = 2_048;
+const MIN_RSA_BITS = 2_048;
 const CURVES: Readonly<Record<string, string>> = { prime256v1: "ES256", secp384r1: "ES384", secp521r1: "ES512" };
 
 /**
- * A key with the algorithms of its kind, and none for a kind that is not taken: which algorithm checks a token is decided by the key, so that a token
- * cannot choose `none`, or have the public key taken for a shared secret.
+ * A key with the algorithms of its kind, and none for an unknown kind. The key decides which algorithm checks a token: a token cannot choose `none`, or use
+ * the public key as a shared secret.
  */
 export function verificationKey(key: KeyObject, only?: string): VerificationKey {
   const algorithms = algorithmsOf(key);
@@ -26,11 +26,9 @@ function algorithmsOf(key: KeyObject): string[] {
   if (!isUsableKey(key)) return [];
   switch (key.asymmetricKeyType) {
     case "rsa":
-      return modulusLength < LEAST_RSA_BITS ? [] : ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
-    case "ec": {
-      const algorithm = CURVES[namedCurve];
-      return algorithm === undefined ? [] : [algorithm];
-    }
+      return modulusLength < MIN_RSA_BITS ? [] : ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
+    case "ec":
+      return [CURVES[namedCurve] ?? []].flat();
     case "ed25519":
       return ["EdDSA", "Ed25519"];
     default:
@@ -40,7 +38,7 @@ function algorithmsOf(key: KeyObject): string[] {
 
 const MAX_KEYS = 200;
 
-/** The usable keys of a key set by their id; entries without one, of kinds that are not taken, or for another use, are left out. */
+/** The usable keys of a key set by their id; without entries that lack an id, are of an unknown kind, or for another use. */
 export function keysOf(document: unknown): ReadonlyMap<string, VerificationKey> | undefined {
   const listed = isRecord(document) ? document.keys : undefined;
   if (!Array.isArray(listed)) return undefined;

@@ -1,8 +1,8 @@
+import { BoundedMap } from "@sallyport/async";
 import { countedAddress } from "@sallyport/wire";
-import type { AuthSettings, Rate } from "../settings.ts";
-import { RateLimit, tooManyRequests } from "./rate-limit.ts";
+import { type Rate, RateLimit, tooManyRequests } from "./rate-limit.ts";
 
-/** A subject may fail this many times as often from all addresses together as from one; a router may pass on this many times as much as one address. */
+/** How many times the limit of one address holds for all addresses together, and for a router that passes requests on. */
 const ALL_ADDRESSES = 10;
 
 /** Where an attempt comes from. */
@@ -24,9 +24,18 @@ export function originBehind(routerFingerprint: string, ip: string): Origin {
   return { key: `${countedAddress(ip)} behind ${router}`, router };
 }
 
+/** How often clients may try authentication and enrollment. */
+export interface AttemptRates {
+  readonly enabled: boolean;
+  /** Authentications and enrollments from one address, successful or not. */
+  readonly address: Rate;
+  /** Wrong passwords for one user name from one address; ten times as many from all addresses together. */
+  readonly failures: Rate;
+}
+
 /**
- * How often authentication and enrollment may be tried (docs/protocol/authentication.md, "Limits"): every try counts for where it comes from; only
- * failed ones count for their subject, so that guessing is slowed down and an identity that logs in often is not.
+ * Limits on authentication and enrollment (docs/protocol/authentication.md, "Limits"). Every attempt counts for its origin. Only failed ones count for
+ * their subject: this slows guesses, and not an identity that logs in often.
  */
 export class AttemptLimits {
   readonly #enabled: boolean;
@@ -36,17 +45,17 @@ export class AttemptLimits {
   readonly #failures: RateLimit;
   readonly #failuresOfAll: RateLimit;
 
-  constructor({ rateLimits }: Pick<AuthSettings, "rateLimits">) {
-    this.#enabled = rateLimits.enabled;
-    this.#attempts = new RateLimit(rateLimits.address);
-    this.#ofRouters = new RateLimit(timesAll(rateLimits.address));
-    this.#failures = new RateLimit(rateLimits.failures);
-    this.#failuresOfAll = new RateLimit(timesAll(rateLimits.failures));
+  constructor({ enabled, address, failures }: AttemptRates) {
+    this.#enabled = enabled;
+    this.#attempts = new RateLimit(address);
+    this.#ofRouters = new RateLimit(timesAll(address));
+    this.#failures = new RateLimit(failures);
+    this.#failuresOfAll = new RateLimit(timesAll(failures));
   }
 
   /**
-   * What is refused takes nothing of the router's share: one client cannot use it up. An exhausted router is refused first: addresses that it makes up take no memory.
-   * @throws ApiError 429 when too much comes from the address, or from the router
+   * A refused attempt takes nothing of the router's share: one client cannot use it up. The router is checked first: addresses that it makes up take no memory.
+   * @throws ApiError 429 when too many attempts come from the address, or from the router
    */
   admit({ key, router }: Origin): void {
     if (!this.#enabled) return;
@@ -55,7 +64,7 @@ export class AttemptLimits {
     if (router !== undefined) this.#ofRouters.take(router);
   }
 
-  /** An attempt by a certificate that strangers cannot have counts for it alone. @throws ApiError 429 when there are too many by it */
+  /** An attempt with a certificate of the network counts for the certificate alone. @throws ApiError 429 when there are too many */
   admitCertificate(fingerprint: string): void {
     this.admit({ key: `certificate ${fingerprint}` });
   }
@@ -80,4 +89,41 @@ function refuseAfter(wait: number, key: string): void {
 
 function timesAll({ burst, perMinute }: Rate): Rate {
   return { burst: burst * ALL_ADDRESSES, perMinute: perMinute * ALL_ADDRESSES };
+}
+
+const MAX_CERTIFICATES = 10_000;
+const LIFE_MS = 5_000;
+
+interface KeptAnswer {
+  readonly isRouter: Promise<boolean>;
+  readonly until: number;
+}
+
+/**
+ * Which certificates are those of routers that may pass requests on. Each answer, also "no", is kept for a few seconds, so that repeated attempts make the
+ * store no work.
+ */
+export class ProxyingRouters {
+  readonly #ask: (fingerprint: string) => Promise<boolean>;
+  readonly #now: () => number;
+  readonly #answers = new BoundedMap<string, KeptAnswer>(MAX_CERTIFICATES);
+
+  /** @param now milliseconds of a clock that does not go back */
+  constructor(ask: (fingerprint: string) => Promise<boolean>, now: () => number = () => performance.now()) {
+    this.#ask = ask;
+    this.#now = now;
+  }
+
+  async has(fingerprint: string): Promise<boolean> {
+    const known = this.#answers.get(fingerprint);
+    if (known !== undefined && this.#now() < known.until) return known.isRouter;
+    const answer = { isRouter: this.#ask(fingerprint), until: this.#now() + LIFE_MS };
+    this.#answers.set(fingerprint, answer);
+    try {
+      return await answer.isRouter;
+    } catch (error) {
+      if (this.#answers.get(fingerprint) === answer) this.#answers.delete(fingerprint);
+      throw error;
+    }
+  }
 }

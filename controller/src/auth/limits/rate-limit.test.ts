@@ -33,13 +33,7 @@ describe("a rate limit", () => {
 });
 
 describe("attempts", () => {
-  const settings = {
-    rateLimits: {
-      enabled: true,
-      address: { burst: 3, perMinute: 6 },
-      failures: { burst: 2, perMinute: 6 },
-    },
-  };
+  const rates = { enabled: true, address: { burst: 3, perMinute: 6 }, failures: { burst: 2, perMinute: 6 } };
   const refusal = (run: () => void): ApiError | undefined => {
     try {
       run();
@@ -51,7 +45,7 @@ describe("attempts", () => {
   };
 
   test("are counted per address, and refused with 429 and the seconds to wait", () => {
-    const limits = new AttemptLimits(settings);
+    const limits = new AttemptLimits(rates);
     for (let i = 0; i < 3; i++) limits.admit(originAt("192.0.2.1"));
     const error = refusal(() => limits.admit(originAt("192.0.2.1")));
     expect(error).toMatchObject({ status: 429, code: "SERVER_TOO_MANY_REQUESTS" });
@@ -64,7 +58,7 @@ describe("attempts", () => {
   });
 
   test("of one client behind a router leave the others behind it their share", () => {
-    const limits = new AttemptLimits(settings);
+    const limits = new AttemptLimits(rates);
     const admit = (ip: string, router = "aa") => refusal(() => limits.admit(originBehind(router, ip)))?.status;
     const flood = Array.from({ length: 40 }, () => admit("192.0.2.1"));
     expect(flood.filter((status) => status === undefined)).toHaveLength(3);
@@ -77,7 +71,7 @@ describe("attempts", () => {
   });
 
   test("failed ones are counted per name and address, and a tenth as strictly per name", () => {
-    const limits = new AttemptLimits(settings);
+    const limits = new AttemptLimits(rates);
     const fail = (name: string, ip: string) =>
       refusal(() => {
         limits.requireFewFailures(name, originAt(ip));
@@ -92,7 +86,7 @@ describe("attempts", () => {
   });
 
   test("are not limited where that is switched off", () => {
-    const limits = new AttemptLimits({ rateLimits: { ...settings.rateLimits, enabled: false } });
+    const limits = new AttemptLimits({ ...rates, enabled: false });
     for (let i = 0; i < 100; i++) {
       limits.admit(originAt("192.0.2.1"));
       limits.countFailure("alice", originAt("192.0.2.1"));

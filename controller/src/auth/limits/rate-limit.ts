@@ -1,22 +1,27 @@
 import { apiError } from "@sallyport/api";
-import type { Rate } from "../settings.ts";
 
 const MAX_KEYS = 100_000;
 
-interface Bucket {
+/** How often something may happen: `burst` at once, and `perMinute` in the long run. */
+export interface Rate {
+  readonly burst: number;
+  readonly perMinute: number;
+}
+
+interface TokenBucket {
   tokens: number;
   /** Milliseconds at which `tokens` was right. */
   at: number;
 }
 
 /**
- * A token bucket per key. Memory is bounded: a key whose bucket is full again needs none, and past a hundred thousand keys the one that was looked at
- * longest ago is forgotten, which errs on the side of letting in.
+ * A token bucket per key. Memory is bounded: a full bucket takes none, and beyond a hundred thousand keys the least recently used one is forgotten, which
+ * admits rather than refuses.
  */
 export class RateLimit {
   readonly #rate: Rate;
   readonly #now: () => number;
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets = new Map<string, TokenBucket>();
 
   /** @param now milliseconds of a clock that does not go back */
   constructor(rate: Rate, now: () => number = () => performance.now()) {
@@ -48,7 +53,7 @@ export class RateLimit {
     return 0;
   }
 
-  #refilled({ tokens, at }: Bucket): number {
+  #refilled({ tokens, at }: TokenBucket): number {
     return Math.min(this.#rate.burst, tokens + ((this.#now() - at) * this.#rate.perMinute) / 60_000);
   }
 

@@ -43,7 +43,7 @@ export class CertificateLogin {
     return {
       principal,
       authenticatorId: row.id,
-      ...(trust.ca === undefined ? {} : { caId: trust.ca.id }),
+      ...(trust.ca && { caId: trust.ca.id }),
       certFingerprints: [print],
       improperClientCertChain: !trust.isProperChain,
       isExtendRequested: row.is_extend_requested,
@@ -51,8 +51,8 @@ export class CertificateLogin {
   }
 
   /**
-   * Whose certificate it is: the one in force, or one of an extension that counts beside it until it is confirmed. By one look: between two
-   * it could become the one in force.
+   * The authenticator of a certificate: of the current one, or of an extension that counts beside it until it is confirmed. One query, since between two an
+   * extension could become current.
    */
   async #authenticatorOf(print: string, now: Date) {
     return await this.#ctx.store.db

@@ -1,12 +1,15 @@
 import { ApiError, fieldError } from "@sallyport/api";
+import { BoundedMap } from "@sallyport/async";
 import { sql } from "kysely";
 import type { ModelContext } from "../../model/context.ts";
 import type { Model } from "../../model/model.ts";
 import { Statement } from "../../store/driver/statement.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
-import { FailedAttempts } from "../limits/failed-attempts.ts";
 import { checkPassword, hashPassword, isOutdated, type ProvedPassword } from "../password.ts";
 import { findPrincipal, type Principal, type Proof, refused, requireEnabled } from "./proof.ts";
+
+/** Authenticators whose failures are counted; beyond that the longest untouched counter is forgotten. */
+const MAX_COUNTED = 100_000;
 
 const BY_USERNAME = new Statement<{ id: string; identity_id: string; password_hash: string | null }>(
   "SELECT id, identity_id, password_hash FROM authenticator WHERE username = $1",
@@ -16,7 +19,8 @@ const BY_USERNAME = new Statement<{ id: string; identity_id: string; password_ha
 export class PasswordLogin {
   readonly #ctx: ModelContext;
   readonly #model: Model;
-  readonly #attempts = new FailedAttempts();
+  /** Consecutive failed logins by authenticator. */
+  readonly #failures = new BoundedMap<string, number>(MAX_COUNTED);
 
   constructor(ctx: ModelContext, model: Model) {
     this.#ctx = ctx;
@@ -39,7 +43,7 @@ export class PasswordLogin {
     }
     requireEnabled(principal, this.#ctx.now());
     if (!principal.policy.updb_allowed) throw refused(`auth policy ${principal.policy.id} does not allow passwords`);
-    this.#attempts.reset(row.id);
+    this.#failures.delete(row.id);
     const hash = await this.#renewHash(row.id, row.password_hash ?? "", password);
     return {
       principal,
@@ -52,8 +56,7 @@ export class PasswordLogin {
   }
 
   /**
-   * The password of an authenticator, as its holder gives it to change it; undefined for a wrong one, which counts towards the lockout like a
-   * failed login.
+   * The current password of an authenticator, before its holder changes it; undefined for a wrong one, which counts towards the lockout.
    * @throws ApiError 429
    */
   async confirm(
@@ -62,7 +65,7 @@ export class PasswordLogin {
   ): Promise<ProvedPassword | undefined> {
     const isRight = await checkPassword(authenticator.password_hash ?? undefined, password);
     if (isRight) {
-      this.#attempts.reset(authenticator.id);
+      this.#failures.delete(authenticator.id);
       return proved(authenticator.password_hash ?? "", password);
     }
     const principal = await findPrincipal(this.#ctx.store.db, "id", authenticator.identity_id);
@@ -71,16 +74,17 @@ export class PasswordLogin {
   }
 
   async #countFailure(authenticatorId: string, { identity, policy }: Principal): Promise<void> {
-    const failures = this.#attempts.add(authenticatorId);
+    const failures = (this.#failures.get(authenticatorId) ?? 0) + 1;
+    this.#failures.set(authenticatorId, failures);
     if (policy.updb_max_attempts === 0 || failures <= policy.updb_max_attempts) return;
-    this.#attempts.reset(authenticatorId);
+    this.#failures.delete(authenticatorId);
     this.#ctx.log.warn({ identityId: identity.id, failures }, "too many failed logins: identity disabled");
     await this.#model.identities.lockOut(identity.id, policy.updb_lockout_minutes);
   }
 
   /**
-   * A password that was hashed with parameters of an earlier time gets today's, if there is time for it; a password that another request has set
-   * meanwhile stays. Answers the hash that the password has now.
+   * Replaces a hash with outdated parameters, unless too many passwords are being hashed. A password that another request has set meanwhile stays.
+   * @returns the hash that the password has now
    */
   async #renewHash(authenticatorId: string, hash: string, password: string): Promise<string> {
     if (!isOutdated(hash)) return hash;

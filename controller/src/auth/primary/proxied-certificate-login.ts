@@ -11,26 +11,25 @@ import { type Proof, refused } from "./proof.ts";
 export interface ProxiedCertificates {
   /** The certificates that the proxy presented, leaf first. */
   readonly proxyCertificates: readonly X509Certificate[];
-  /** When it says that it passes the request on: each header of that name. */
+  /** When it passed the request on, by its own clock: each header of that name. */
   readonly passedOnAt: readonly string[];
-  /** What it says it was presented, leaf first: each the base64 of the DER. */
+  /** What it says that the client presented, leaf first: each the base64 of the DER. */
   readonly clientCertificates: readonly string[];
-  /** Where it says that it was called from. */
+  /** The client's address, as the proxy says. */
   readonly clientIp?: string | undefined;
 }
 
-/** As many as are followed of a chain. */
 const MAX_CERTIFICATES = 10;
 /**
- * The time as it is written by routers that remove the client's headers of these names. Those of v1.6 leave them there when no
- * certificate is presented to them, and write the time in another form, besides whatever the client has written.
+ * The time as routers write it that remove the client's headers of these names. Those of v1.6 may keep the client's headers, and write the time in another
+ * form.
  */
 const PASSED_ON_AT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /**
- * Authentication by the certificate of a TLS connection that ended at a router (docs/protocol/certificate-login.md, "Through a
- * router"). That the client holds its key is the router's word, so the router has to prove itself.
+ * Authentication by the certificate of a TLS connection that ended at a router (docs/protocol/certificate-login.md, "Through a router"). Only the router saw
+ * that the client holds its key, so the router has to prove itself.
  */
 export class ProxiedCertificateLogin {
   readonly #ctx: ModelContext;
@@ -43,7 +42,7 @@ export class ProxiedCertificateLogin {
     this.#byCertificate = byCertificate;
   }
 
-  /** @throws ApiError 401, the same whatever is wrong */
+  /** @throws ApiError 401 */
   async prove({ proxyCertificates, passedOnAt, clientCertificates }: ProxiedCertificates): Promise<Proof> {
     const routerId = await this.#requireRouter(proxyCertificates);
     const [at, another] = passedOnAt;
@@ -58,10 +57,9 @@ export class ProxiedCertificateLogin {
     }
     const proof = await this.#byCertificate.prove(chain);
     // An attacker in a router must not become an administrator by knowing a certificate, which is no secret.
-    if (proof.principal.identity.is_admin) {
-      throw refused(
-        `identity ${proof.principal.identity.id} is an administrator: router ${routerId} cannot vouch for it`,
-      );
+    const { identity } = proof.principal;
+    if (identity.is_admin) {
+      throw refused(`identity ${identity.id} is an administrator: router ${routerId} cannot vouch for it`);
     }
     return { ...proof, isPassedOn: true };
   }
@@ -92,8 +90,8 @@ export class ProxiedCertificateLogin {
   }
 
   /**
-   * Whether each certificate was issued by the next. Some routers append what they were presented to what the client wrote into these headers, so a
-   * foreign chain must not continue. The check begins at the end, which has to be a known authority or issued by one: no unverified key is used.
+   * Whether each certificate was issued by the next. Some routers append what they were presented to the client's own headers, so a foreign chain must not
+   * continue. The check begins at the end, at a known authority or one issued by it: no unverified key is used.
    */
   async #isIssuedInOrder(chain: readonly X509Certificate[]): Promise<boolean> {
     const [top, ...below] = chain.toReversed();
@@ -127,7 +125,7 @@ export class ProxiedCertificateLogin {
   }
 }
 
-/** What is in base64 of DER, leaf first; undefined unless each names the next as its issuer. */
+/** The certificates, leaf first; undefined unless each names the next as its issuer. */
 export function chainOf(texts: readonly string[]): X509Certificate[] | undefined {
   if (texts.length === 0 || texts.length > MAX_CERTIFICATES) return undefined;
   const chain: X509Certificate[] = [];
@@ -146,7 +144,7 @@ function certificateOf(text: string): X509Certificate | undefined {
   const der = Buffer.from(text, "base64");
   try {
     const certificate = new X509Certificate(der);
-    // PEM, and bytes behind the certificate, are read, too; they are not what was agreed upon.
+    // Node also reads PEM, and bytes behind the certificate; routers send neither.
     return certificate.raw.equals(der) ? certificate : undefined;
   } catch {
     return undefined;

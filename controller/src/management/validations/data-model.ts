@@ -1,34 +1,25 @@
-import {
-  ChannelClosedError,
-  decodeControl,
-  encodeControl,
-  ManagementType,
-  mgmtPb,
-  ProtocolError,
-  RequestTimeoutError,
-} from "@sallyport/wire";
+import { decodeControl, encodeControl, ManagementType, mgmtPb, RequestTimeoutError } from "@sallyport/wire";
 import { DataModelTooLargeError } from "../../fabric/data-model/data-model-source.ts";
 import type { ManagementParts } from "../dependencies.ts";
-import { eachOf, type NamedRouter, routersBy, validation } from "./validation.ts";
+import { eachOf, type NamedRouter, routersBy, validation, whyUnanswered } from "./validation.ts";
 
-/** Differences that are reported of one router: a router with an empty model would otherwise fill a message with everything. */
+/** Reported differences of one router: those of a router with an empty model would fill a message. */
 const MAX_ERRORS = 1_000;
 
 /** Compares the routers' copies of the network's model with the controller's, and the controller's with the store. */
 export function routerDataModel(parts: ManagementParts) {
   return validation(ManagementType.ValidateRouterDataModel, async (message) => {
     const request = decodeControl(mgmtPb.ValidateRouterDataModelRequestSchema, message.body);
-    const routers = await routersBy(parts.db, request.routerFilter, parts.fabric.onlineRouterIds());
+    const routers = await routersBy(parts, request.routerFilter);
     return {
       count: routers.length + (request.validateCtrl ? 1 : 0),
       run: async (report, isStopped) => {
         if (request.validateCtrl) {
-          const errors = [...(await parts.dataModelProblems())].slice(0, MAX_ERRORS);
           const { controllerId: id } = parts;
-          const result = { componentType: "controller", componentId: id, componentName: id };
-          await report(
-            encodeControl(mgmtPb.ComponentDetailsSchema, { ...result, validateSuccess: errors.length === 0, errors }),
-          );
+          const about = { componentType: "controller", componentId: id, componentName: id };
+          const errors = (await parts.dataModelProblems()).slice(0, MAX_ERRORS);
+          const result = { ...about, validateSuccess: errors.length === 0, errors };
+          await report(encodeControl(mgmtPb.ComponentDetailsSchema, result));
         }
         await eachOf(routers, isStopped, async (router) =>
           report(encodeControl(mgmtPb.ComponentDetailsSchema, await modelOf(parts, router, request.fix))),
@@ -57,8 +48,6 @@ async function modelOf({ fabric }: ManagementParts, router: NamedRouter, fix: bo
   } catch (error) {
     if (error instanceof DataModelTooLargeError) return failed(error.message);
     if (error instanceof RequestTimeoutError) return failed("router does not answer; it may keep no model");
-    if (error instanceof ChannelClosedError) return failed("router disconnected");
-    if (error instanceof ProtocolError) return failed(`router's answer cannot be read: ${error.message}`);
-    throw error;
+    return failed(whyUnanswered(error));
   }
 }

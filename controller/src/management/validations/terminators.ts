@@ -1,20 +1,10 @@
 import { parseListQuery } from "@sallyport/api";
-import {
-  ChannelClosedError,
-  ControlType,
-  ctrlPb,
-  decodeControl,
-  encodeControl,
-  ManagementType,
-  mgmtPb,
-  ProtocolError,
-  RequestTimeoutError,
-} from "@sallyport/wire";
+import { ControlType, ctrlPb, decodeControl, encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
 import { TERMINATOR_FIELDS } from "../../api/lists/fields.ts";
 import { MAX_FIELDS_OF_REPORTS } from "../../fabric/routers/inbound.ts";
 import { fetchPage } from "../../store/filter/filter-sql.ts";
 import type { ManagementParts } from "../dependencies.ts";
-import { eachOf, validation } from "./validation.ts";
+import { eachOf, validation, whyUnanswered } from "./validation.ts";
 
 const { TerminatorState } = mgmtPb;
 const BATCH = 200;
@@ -28,8 +18,7 @@ const STATE_OF_REASON: Readonly<Record<number, mgmtPb.TerminatorState>> = {
 };
 
 type Rows = Awaited<ReturnType<typeof select>>;
-type Row = Rows[number];
-interface Finding {
+interface TerminatorFinding {
   readonly state: mgmtPb.TerminatorState;
   readonly detail: string;
   readonly fixed?: boolean;
@@ -55,7 +44,7 @@ export function terminators(parts: ManagementParts) {
 }
 
 async function select({ db }: ManagementParts, filter: string) {
-  const list = parseListQuery({ limit: "-1", ...(filter === "" ? {} : { filter }) });
+  const list = parseListQuery({ limit: "-1", filter });
   const query = db
     .selectFrom("terminator")
     .innerJoin("service", "service.id", "terminator.service_id")
@@ -84,7 +73,7 @@ function batchesOf(rows: Rows): Rows[] {
   return batches;
 }
 
-async function ask(parts: ManagementParts, batch: Rows, fixInvalid: boolean): Promise<Map<string, Finding>> {
+async function ask(parts: ManagementParts, batch: Rows, fixInvalid: boolean): Promise<Map<string, TerminatorFinding>> {
   const routerId = batch[0]?.router_id ?? "";
   const all = (detail: string) => new Map(batch.map((row) => [row.id, unknown(detail)]));
   const body = encodeControl(ctrlPb.ValidateTerminatorsV2RequestSchema, {
@@ -99,19 +88,16 @@ async function ask(parts: ManagementParts, batch: Rows, fixInvalid: boolean): Pr
     const findings = new Map(Object.entries(states).map(([id, state]) => [id, findingOf(state)]));
     return fixInvalid ? await fix(parts, routerId, findings) : findings;
   } catch (error) {
-    if (error instanceof RequestTimeoutError) return all("router does not answer");
-    if (error instanceof ChannelClosedError) return all("router disconnected");
-    if (error instanceof ProtocolError) return all(`router's answer cannot be read: ${error.message}`);
-    throw error;
+    return all(whyUnanswered(error));
   }
 }
 
 async function fix(
   { model }: ManagementParts,
   routerId: string,
-  findings: ReadonlyMap<string, Finding>,
-): Promise<Map<string, Finding>> {
-  const isInvalid = ({ state }: Finding) => state !== TerminatorState.TERMINATOR_VALID;
+  findings: ReadonlyMap<string, TerminatorFinding>,
+): Promise<Map<string, TerminatorFinding>> {
+  const isInvalid = ({ state }: TerminatorFinding) => state !== TerminatorState.TERMINATOR_VALID;
   const invalid = [...findings].filter(([, finding]) => isInvalid(finding)).map(([id]) => id);
   const deleted = new Set<string>();
   for (let at = 0; at < invalid.length; at += DELETE_BATCH) {
@@ -120,16 +106,16 @@ async function fix(
   return new Map([...findings].map(([id, finding]) => [id, { ...finding, fixed: deleted.has(id) }]));
 }
 
-function findingOf(state: ctrlPb.RouterTerminatorState): Finding {
+function findingOf(state: ctrlPb.RouterTerminatorState): TerminatorFinding {
   if (state.valid) return { state: TerminatorState.TERMINATOR_VALID, detail: state.detail };
   return { state: STATE_OF_REASON[state.reason] ?? TerminatorState.TERMINATOR_BAD_STATE, detail: state.detail };
 }
 
-function unknown(detail: string): Finding {
+function unknown(detail: string): TerminatorFinding {
   return { state: TerminatorState.TERMINATOR_UNKNOWN, detail };
 }
 
-function describe(row: Row) {
+function describe(row: Rows[number]) {
   return {
     terminatorId: row.id,
     serviceId: row.service_id,

@@ -1,39 +1,6 @@
 import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { parseCommandLine, UsageError } from "./command-line.ts";
 import { askPassword, NoPasswordError } from "./password.ts";
-
-describe("admin reset", () => {
-  test("is read from the command line", () => {
-    expect(parseCommandLine(["admin", "reset", "c.yml"])).toEqual({
-      command: "admin",
-      action: "reset",
-      file: "c.yml",
-      isGenerated: false,
-      hasOwnPolicy: false,
-    });
-    const args = ["admin", "reset", "--identity", "x", "--username", "root", "--generate", "--own-policy", "c.yml"];
-    expect(parseCommandLine(args)).toMatchObject({
-      identity: "x",
-      username: "root",
-      isGenerated: true,
-      hasOwnPolicy: true,
-    });
-  });
-
-  test.each([
-    [["admin"], "expected reset, found nothing"],
-    [["admin", "remove", "c.yml"], "expected reset, found remove"],
-    [["admin", "reset"], "exactly one configuration file"],
-    [["admin", "reset", "a.yml", "b.yml"], "exactly one configuration file"],
-    [["admin", "reset", "c.yml", "--password", "x"], "Unknown option '--password'"],
-    [["admin", "reset", "c.yml", "--username", "abc"], "4 to 100 characters"],
-    [["admin", "reset", "c.yml", "--identity", ""], "--identity needs"],
-  ])("%j is refused", (args, reason) => {
-    expect(() => parseCommandLine(args)).toThrow(UsageError);
-    expect(() => parseCommandLine(args)).toThrow(reason);
-  });
-});
 
 describe("a password", () => {
   const nowhere = () => undefined;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ProxyingRouters } from "./proxying-routers.ts";
+import { ProxyingRouters } from "./attempt-limits.ts";
 
 test("a certificate is asked for once in five seconds, however many attempts come with it, router or not", async () => {
   const asked: string[] = [];

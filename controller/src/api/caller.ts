@@ -1,12 +1,13 @@
+/** The caller of a request: as a viewer of services, and its API session. */
 import { unauthorized } from "@sallyport/api";
-import type { ApiSessionContext } from "../../http/context.ts";
-import type { IdentityRow } from "../../model/identity/identities.ts";
-import type { ApiSessionRow } from "../../model/session/api-sessions.ts";
-import type { ApiDependencies } from "../dependencies.ts";
-import { postureLens } from "../render/posture.ts";
-import type { Viewer } from "../render/service.ts";
+import type { ApiSessionContext } from "../http/context.ts";
+import type { IdentityRow } from "../model/identity/identities.ts";
+import type { ApiSessionRow } from "../model/session/api-sessions.ts";
+import type { ApiDependencies } from "./dependencies.ts";
+import { postureLens } from "./render/posture.ts";
+import type { Viewer } from "./render/service.ts";
 
-/** The caller as a viewer of services. Config types given with the request win over those of the login. */
+/** The caller as a viewer of services. Config types of the request take precedence over those of the login. */
 export async function caller(
   deps: ApiDependencies,
   session: ApiSessionContext,
@@ -33,7 +34,13 @@ export async function ownSession(deps: ApiDependencies, session: ApiSessionConte
   return row;
 }
 
-/** Config types as repeated parameters, or as one with commas. */
+/** Config types, as repeated parameters or as one with commas. */
 export function splitAtCommas(values: readonly string[] | undefined): string[] {
   return (values ?? []).flatMap((value) => value.split(",")).filter((value) => value !== "");
+}
+
+/** Announces a fully authenticated session to the connected routers, before the login is answered, so that no dial comes too early. */
+export function announce({ fabric }: Pick<ApiDependencies, "fabric">, row: ApiSessionRow): Promise<void> {
+  const { id, token, identity_id: identityId, cert_fingerprints: certFingerprints } = row;
+  return fabric.announceApiSession({ id, token, identityId, certFingerprints });
 }

@@ -4,10 +4,10 @@ import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { apiError, type clientOperations, type managementOperations, type operations } from "@sallyport/api";
 import { type Logger, TlsPort } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
-import type { ApiHandlers, ApiSessionContext, Authenticate } from "./context.ts";
-import type { HttpLimits } from "./reply.ts";
-import { type HttpApi, startHttp } from "./server.ts";
-import type { Upgrade } from "./upgrade.ts";
+import type { ApiHandlers, ApiSessionContext, Authenticate } from "../context.ts";
+import type { HttpLimits } from "../limits.ts";
+import { type HttpApi, startHttp } from "../server.ts";
+import type { Upgrade } from "../upgrade.ts";
 
 export interface TestHandlers {
   readonly client?: Partial<ApiHandlers<typeof clientOperations>>;
