@@ -50,6 +50,8 @@ export const CLEAN: readonly string[] = [
   "docs/**/*.md",
   "{helm,examples}/**/*.{md,yaml,ts,js}",
   "{packages/{api,async,config-file,wire},operator}/src/**/*.ts",
+  "controller/src/{api,auth,commands,config,health,http,management}/**/*.ts",
+  "controller/src/*.ts",
   "bench/README.md",
   "{bench,e2e,images,scripts}/**/*.ts",
   // Migrations stay as they are.

@@ -218,9 +218,9 @@ describe("sallyport-controller", { timeout: 120_000 }, () => {
       status: 1,
       err: expect.stringContaining("no password"),
     });
-    expect(await run(["admin", "reset", file, "--identity", "nobody"], {}, "Beside-1\n")).toMatchObject({
+    expect(await run(["admin", "reset", file, "--identity", "unknown"], {}, "Beside-1\n")).toMatchObject({
       status: 1,
-      err: expect.stringContaining("no identity has the id, name or user name nobody"),
+      err: expect.stringContaining("no identity has the id, name or user name unknown"),
     });
     const stopped = await run(["admin", "reset", file, "--generate", "--own-policy"]);
     password = /password: (\S+)/.exec(stopped.out)?.[1] ?? "";

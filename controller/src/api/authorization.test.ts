@@ -124,7 +124,7 @@ beforeAll(async () => {
     { who: "an administrator who is disabled", token: late.token, level: 0 },
     { who: "an administrator without one-time code", token: await login("without code"), level: 1 },
     { who: "an administrator without the token of every request", token: await login("without token"), level: 1 },
-    { who: "somebody who is no administrator", token: await login("full"), level: 2 },
+    { who: "an identity that is no administrator", token: await login("full"), level: 2 },
   );
 });
 afterAll(async () => {
@@ -148,7 +148,7 @@ async function stored(): Promise<unknown> {
   return rows;
 }
 
-describe("whoever may not call it gets 401 UNAUTHORIZED without a reason, and nothing happens:", () => {
+describe("a caller without the right gets 401 UNAUTHORIZED without a reason, and nothing happens:", () => {
   test.each(all.filter(({ operation }) => operation.auth !== "public"))("$api $id", async ({ api, operation }) => {
     const path = BASE_PATHS[api] + operation.path.replaceAll(/\{\w+\}/g, "default");
     const before = await stored();

@@ -4,7 +4,7 @@ import type { z } from "zod";
 import type { Authentication } from "../auth/authentication.ts";
 import type { Enrolling } from "../auth/enrolling.ts";
 import type { Fabric } from "../fabric/fabric.ts";
-import type { RouterState } from "../fabric/routers/router-state.ts";
+import type { RouterState } from "../fabric/routers/router-connection.ts";
 import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
 

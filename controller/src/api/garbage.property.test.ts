@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { authPolicy } from "./testing/auth-policy.ts";
-import { anyBody, anyQuery, pathSegment } from "./testing/garbage.ts";
+import { anyQuery, pathSegment, requestBody } from "./testing/garbage.ts";
 import { startTestController, type TestController } from "./testing/test-controller.ts";
 
 /** Requests per operation; a longer run is `SALLYPORT_GARBAGE_RUNS=500 npx vitest run …`. */
@@ -200,7 +200,7 @@ describe("garbage", () => {
     const segments = fc.array(segment, { minLength: 3, maxLength: 3 });
     const search = fc.oneof(fc.constant(""), anyQuery(Object.keys(query.shape), known));
     const sendable = fc
-      .tuple(segments, search, anyBody(shape, known), fc.boolean())
+      .tuple(segments, search, requestBody(shape, known), fc.boolean())
       .map(([ids, asked, content, isTyped]): Sent => {
         let at = 0;
         const filled = path.replaceAll(/\{\w+\}/g, () => ids[at++] ?? "");

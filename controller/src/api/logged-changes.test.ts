@@ -1,4 +1,4 @@
-/** Whoever mirrors the store reads the change log: no row may come, change or go without it. */
+/** A mirror of the store reads the change log: no row may come, change or go without it. */
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "./testing/test-controller.ts";

@@ -261,7 +261,7 @@ describe("policies", () => {
   it("refuse #all among others, unknown ids and entries without prefix", async () => {
     const cases: [string[], string][] = [
       [["#all", "#x"], "if using #all, it should be the only role specified"],
-      [["@nobody"], "no identities found with the given ids"],
+      [["@unknown"], "no identities found with the given ids"],
       [["plain"], "role entries must prefixed with # (to indicate role attributes) or @ (to indicate a name or id)"],
     ];
     for (const [identityRoles, reason] of cases) {

@@ -135,8 +135,8 @@ describe("auth policies over the Management API", () => {
   });
 
   test.each([
-    ["primary", { extJwt: { allowed: true, allowedSigners: ["nobody"] } }, "primary.extJwt.allowedExtJwtSigners[0]"],
-    ["secondary", { requireTotp: false, requireExtJwtSigner: "nobody" }, "secondary.requiredExtJwtSigner"],
+    ["primary", { extJwt: { allowed: true, allowedSigners: ["unknown"] } }, "primary.extJwt.allowedExtJwtSigners[0]"],
+    ["secondary", { requireTotp: false, requireExtJwtSigner: "unknown" }, "secondary.requiredExtJwtSigner"],
   ])("5.6: a signer that does not exist in %s is 404 naming the place", async (part, change, field) => {
     const body = policy("unknown signer", { [part]: part === "primary" ? { ...primary, ...change } : change });
     const created = await c.admin("POST", "/auth-policies", body);
@@ -144,7 +144,7 @@ describe("auth policies over the Management API", () => {
     const patched = await c.admin("PATCH", `/auth-policies/${id}`, { [part]: change });
     for (const answer of [created, patched]) {
       expect(answer.status).toBe(404);
-      expect(answer.json.error).toMatchObject({ code: "NOT_FOUND", cause: { field, value: "nobody" } });
+      expect(answer.json.error).toMatchObject({ code: "NOT_FOUND", cause: { field, value: "unknown" } });
     }
     expect((await c.admin("GET", "/auth-policies?filter=name=%22unknown%20signer%22")).json.data).toEqual([]);
   });
@@ -173,10 +173,10 @@ describe("auth policies over the Management API", () => {
       ["PATCH", { name: "x" }],
       ["DELETE", undefined],
     ] as const) {
-      const answer = await c.admin(method, "/auth-policies/nobody", body);
+      const answer = await c.admin(method, "/auth-policies/unknown", body);
       expect(answer.json.error).toMatchObject({
         code: "NOT_FOUND",
-        cause: { code: "UNHANDLED", message: "authPolicy with id nobody not found" },
+        cause: { code: "UNHANDLED", message: "authPolicy with id unknown not found" },
       });
     }
   });
@@ -214,9 +214,9 @@ describe("auth policies over the Management API", () => {
   });
 
   test("an identity of an unknown policy is refused: 404", async () => {
-    const body = { name: "lost", type: "User", isAdmin: false, authPolicyId: "nobody" };
+    const body = { name: "lost", type: "User", isAdmin: false, authPolicyId: "unknown" };
     const answer = await c.admin("POST", "/identities", body);
-    expect([answer.status, answer.json.error.cause.message]).toEqual([404, "authPolicy with id nobody not found"]);
+    expect([answer.status, answer.json.error.cause.message]).toEqual([404, "authPolicy with id unknown not found"]);
   });
 
   test("are for administrators alone", async () => {

@@ -117,7 +117,7 @@ describe("5.4: the policy decides about certificates", () => {
     c.clock.offsetMs = 0;
   });
 
-  test("a disabled identity is refused, for a time and for ever", async () => {
+  test("a disabled identity is refused, for a time and forever", async () => {
     const { id, ...credential } = await holder();
     await c.admin("POST", `/identities/${id}/disable`, { durationMinutes: 5 });
     expect((await login(credential)).status).toBe(401);
@@ -129,16 +129,16 @@ describe("5.4: the policy decides about certificates", () => {
     c.clock.offsetMs = 0;
   });
 
-  test("a chain without its leaf's issuer, or a leaf of somebody else with this chain, is refused", async () => {
+  test("a chain without its leaf's issuer, or a leaf of another client with this chain, is refused", async () => {
     const { cert, key } = await holder();
     const [leaf = ""] = cert.split(/(?<=-----END CERTIFICATE-----\n)/);
     expect((await login({ cert: leaf, key })).status).toBe(401);
-    const stranger = await (await TestAuthority.create("Third-party issuing")).issue({ commonName: "stranger" });
-    expect((await login({ cert: stranger.certPem + chain, key: stranger.keyPem })).status).toBe(401);
+    const outsider = await (await TestAuthority.create("Third-party issuing")).issue({ commonName: "outsider" });
+    expect((await login({ cert: outsider.certPem + chain, key: outsider.keyPem })).status).toBe(401);
   });
 });
 
-describe("a stranger's chain", () => {
+describe("an outsider's chain", () => {
   test("is looked at in one search, however many authorities are registered, and none of its keys is used", async () => {
     const others = await Promise.all(Array.from({ length: 30 }, () => TestAuthority.create("Third-party root")));
     for (const [place, { certPem }] of others.entries()) {

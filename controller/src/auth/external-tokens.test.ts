@@ -66,7 +66,7 @@ describe("a token of an external signer", () => {
     ["for another audience", () => issuer.token({ sub: identityId, aud: "other" })],
     ["for an audience that only begins like ours", () => issuer.token({ sub: identityId, aud: "sallyport2" })],
     ["without an audience", () => issuer.token({ sub: identityId, aud: undefined })],
-    ["of an issuer that nobody registered", () => issuer.token({ sub: identityId, iss: "https://evil.example" })],
+    ["of an unregistered issuer", () => issuer.token({ sub: identityId, iss: "https://evil.example" })],
     ["of an issuer that differs in case", () => issuer.token({ sub: identityId, iss: "https://IDP.example" })],
     ["without an issuer", () => issuer.token({ sub: identityId, iss: undefined })],
     ["of an unknown key", () => issuer.token({ sub: identityId }, { kid: "nobody" })],
@@ -94,7 +94,7 @@ describe("a token of an external signer", () => {
     expect((await login(await issuer.token({ sub: identityId, aud: ["other", "sallyport"] }))).status).toBe(200);
   });
 
-  test("of the second header counts when the first is none of ours", async () => {
+  test("of the second header counts when the first is of an unknown issuer", async () => {
     const answer = await c.call("POST", "/edge/client/v1/authenticate?method=ext-jwt", {
       headers: { authorization: ["Bearer ", `Bearer ${await issuer.token({ sub: identityId })}`] as unknown as string },
     });
@@ -191,7 +191,7 @@ describe("a signer", () => {
     await c.make("external-jwt-signers", signer("mail", { claimsProperty: "email", useExternalId: true }));
     const iss = "https://mail.example";
     const by = async (claims: Record<string, unknown>) => login(await issuer.token({ iss, ...claims }));
-    expect((await by({ email: "alice@example.org", sub: "whoever" })).json.data.identityId).toBe(identityId);
+    expect((await by({ email: "alice@example.org", sub: "other" })).json.data.identityId).toBe(identityId);
     expect((await by({ email: "Alice@example.org" })).status).toBe(401);
     expect((await by({ email: identityId })).status).toBe(401);
     expect((await by({ sub: "alice@example.org" })).status).toBe(401);
@@ -200,12 +200,12 @@ describe("a signer", () => {
   });
 
   test("whose key set cannot be fetched, here for its certificate, takes no token", async () => {
-    const stranger = await startTokenIssuer("https://stranger.example");
-    await stranger.addKey("k1");
-    await c.make("external-jwt-signers", signer("stranger", { jwksEndpoint: stranger.jwksUrl }));
-    expect((await login(await stranger.token({ sub: identityId }))).status).toBe(401);
-    expect(stranger.requests).toEqual([]);
-    await stranger.close();
+    const outsider = await startTokenIssuer("https://outsider.example");
+    await outsider.addKey("k1");
+    await c.make("external-jwt-signers", signer("outsider", { jwksEndpoint: outsider.jwksUrl }));
+    expect((await login(await outsider.token({ sub: identityId }))).status).toBe(401);
+    expect(outsider.requests).toEqual([]);
+    await outsider.close();
   });
 
   test.each(["http://169.254.169.254/latest/meta-data", "https://10.0.0.1/jwks", "http://[fe80::1]/"])(
@@ -248,7 +248,7 @@ describe("the auth policy decides about tokens", () => {
     }
   });
 
-  test("a required signer is asked for in authQueries, and counts with every request anew", async () => {
+  test("a required signer is asked for in authQueries, and every request has to prove it again", async () => {
     const second = await c.make(
       "external-jwt-signers",
       signer("second", {

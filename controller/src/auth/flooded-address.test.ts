@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => c.close());
 
-it("whoever has a certificate of the network logs in from an address that strangers have used up", async () => {
+it("a client with a certificate of the network logs in from an address that other clients have used up", async () => {
   const { keyPem } = await createKeyPair();
   const enrollment = { ott: true };
   const id = await c.make("identities", { name: "operator", type: "Device", isAdmin: true, enrollment });
@@ -25,9 +25,9 @@ it("whoever has a certificate of the network logs in from an address that strang
   for (let i = 0; i < 6; i++) answers.add(await login("password", wrong));
   expect([...answers]).toEqual([401, 429]);
   expect(await login("cert", { cert: enrolled.json.data.cert, key: keyPem })).toBe(200);
-  // One that anybody can make.
-  const stranger = await (await ThirdParty.create("of a stranger")).issue({ commonName: "operator" });
-  expect(await login("cert", { cert: stranger.certPem, key: stranger.keyPem })).toBe(429);
+  // A certificate that any client can make.
+  const outsider = await (await ThirdParty.create("of an outsider")).issue({ commonName: "operator" });
+  expect(await login("cert", { cert: outsider.certPem, key: outsider.keyPem })).toBe(429);
 });
 
 async function enrolledRouter(): Promise<{ id: string; cert: string; key: string }> {
@@ -66,12 +66,12 @@ it("clients behind a router count by the address that it names, and all of them 
   expect(asked.mock.calls.length).toBeLessThan(30);
   // Who is no router of the network gains nothing by saying that it passes on; others have what is theirs.
   expect(await from("192.0.2.4", {})).toBe(400);
-  const stranger = await (await ThirdParty.create("of a stranger")).issue({ commonName: id });
-  for (let i = 0; i < 5; i++) await from(`192.0.2.${10 + i}`, { cert: stranger.certPem, key: stranger.keyPem });
-  expect(await from("192.0.2.40", { cert: stranger.certPem, key: stranger.keyPem })).toBe(429);
+  const outsider = await (await ThirdParty.create("of an outsider")).issue({ commonName: id });
+  for (let i = 0; i < 5; i++) await from(`192.0.2.${10 + i}`, { cert: outsider.certPem, key: outsider.keyPem });
+  expect(await from("192.0.2.40", { cert: outsider.certPem, key: outsider.keyPem })).toBe(429);
 });
 
-it("wrong passwords of one client behind a router keep nobody else out behind it", async () => {
+it("wrong passwords of one client behind a router lock out no other client behind it", async () => {
   await c.close();
   const rateLimits = { ...CONTROLLER_DEFAULTS.auth.rateLimits, failures: { burst: 2, perMinute: 1 } };
   c = await startTestController({ auth: { ...CONTROLLER_DEFAULTS.auth, rateLimits } });

@@ -148,7 +148,7 @@ describe("5.10: one's own authenticator", () => {
     expect((await c.call("GET", `${CLIENT}/current-identity`, { token })).status).toBe(401);
   });
 
-  test("needs the current password, and is nobody else's", async () => {
+  test("needs the current password, and an authenticator of the caller's own", async () => {
     const [one, other] = [await user(), await user()];
     const token = await c.login(one.name, "Start-1");
     const path = (id: string) => `${CLIENT}/current-identity/authenticators/${id}`;
@@ -198,7 +198,7 @@ describe("5.3: failed passwords", () => {
     c.clock.offsetMs = 0;
   });
 
-  test("with a lockout of 0 disable for ever, until an administrator enables the identity", async () => {
+  test("with a lockout of 0 disable until an administrator enables the identity", async () => {
     const { name, identityId } = await user({ maxAttempts: 1 });
     await fail(name, 2);
     c.clock.offsetMs += 1_000 * 60 * MINUTE;
@@ -209,7 +209,7 @@ describe("5.3: failed passwords", () => {
     expect(await isIn(name)).toBe(true);
   });
 
-  test("without maxAttempts lock nobody out", async () => {
+  test("without maxAttempts lock no identity out", async () => {
     const { name } = await user({ maxAttempts: 0, lockoutDurationMinutes: 1 });
     await fail(name, 12);
     expect(await isIn(name)).toBe(true);
@@ -230,7 +230,7 @@ describe("5.3: failed passwords", () => {
     await c.admin("POST", `/identities/${disabled.identityId}/disable`, { durationMinutes: 5 });
     const forbidden = await user({ allowed: false });
     const answers = [
-      await login("nobody at all", "Start-1"),
+      await login("no such user", "Start-1"),
       await login(disabled.name, "Start-1"),
       await login(forbidden.name, "Start-1"),
       await login(forbidden.name, "wrong-1"),
@@ -242,7 +242,7 @@ describe("5.3: failed passwords", () => {
 });
 
 describe("a hash of earlier parameters", () => {
-  test("is made anew at the login that proves the password, and only then", async () => {
+  test("is renewed at the login that proves the password, and only then", async () => {
     const { name, id } = await user();
     const weak = await hash("Start-1", { memoryCost: 3_072, timeCost: 1, parallelism: 4, algorithm: 2 });
     const { db } = c.ctx.store;
@@ -278,7 +278,7 @@ describe("sessions", () => {
     c.clock.offsetMs = 0;
   });
 
-  test("5.10: disabling with a duration or for ever ends them; enabling does not bring them back", async () => {
+  test("5.10: disabling with a duration or without end ends them; enabling does not bring them back", async () => {
     const { name, identityId } = await user();
     for (const durationMinutes of [5, 0, -1, 1e15]) {
       const token = await c.login(name, "Start-1");
@@ -322,7 +322,7 @@ describe("with small limits", () => {
       tokens.push(await small.login("many", "many-1"));
       small.clock.offsetMs += 1_000;
     }
-    // The first is used again: it is the second that nobody uses.
+    // The first is used again: the second is unused.
     expect(await isAlive(tokens[0]!)).toBe(true);
     tokens.push(await small.login("many", "many-1"));
     expect(await Promise.all(tokens.map(isAlive))).toEqual([true, false, true, true]);

@@ -1,4 +1,4 @@
-/** A credential that is withdrawn while somebody logs in with it makes no session that outlives it. */
+/** A credential that is withdrawn while a client logs in with it makes no session that outlives it. */
 import { type RawBuilder, sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
@@ -84,7 +84,7 @@ describe("a login that is under way", () => {
     expect(await loginDuring(who.name, rename, who)).toBe(200);
   });
 
-  it("goes on when its password is hashed anew meanwhile", async () => {
+  it("goes on when its password is hashed again meanwhile", async () => {
     const who = await person();
     const hash = await hashPassword("correct horse");
     const renewed = (_id: string, authenticator: string) => [
@@ -96,7 +96,7 @@ describe("a login that is under way", () => {
   it("has a session that ends with its password, when it was faster than the change", async () => {
     const who = await person();
     const { login, change } = await c.ctx.store.transaction(async (trx) => {
-      // Nobody makes a session before this ends: the login waits when it has seen that its password still counts.
+      // No login makes a session before this ends: the login waits when it has seen that its password still counts.
       await sql`LOCK TABLE api_session IN SHARE MODE`.execute(trx);
       const login = loginOf(who.name);
       await lockWaits(c.ctx.store.db, 1);

@@ -71,7 +71,7 @@ it("makes the network of a configuration that is there, with a database, a key a
     await store.close();
   }
   expect(await init()).toContain("nothing was changed");
-  // Whoever has taken the first password away has no less of a network.
+  // A network whose first password was removed is complete.
   await rm(join(dir, "password"));
   expect(await init()).toContain("nothing was changed");
 });

@@ -112,7 +112,7 @@ describe("bad input", () => {
     expect([split(answer).status, json(answer).error.code]).toEqual([400, code]);
   });
 
-  test("of long lists and maps one wrong item is looked at, whoever sends thousands", () => {
+  test("of long lists and maps one wrong item is looked at, also when a caller sends thousands", () => {
     let looks = 0;
     const wrong = z.string().refine(() => {
       looks += 1;
@@ -176,7 +176,7 @@ describe("bad input", () => {
   test("GHSA-q8g9-jc4c-jp6q: bodies that are under way have room for so many bytes, and the oldest that has not arrived makes room", async () => {
     const message = (more: string, path = "/edge/client/v1/authenticate?method=password") =>
       `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${more}`;
-    // Strangers have a quarter of all.
+    // Callers without a session have a quarter of all.
     for (const limits of [{ maxBytesUnderWay: 6_000_000 }, { maxBytesUnderWayPerCaller: 1_500_000 }]) {
       const api = await start({}, { limits });
       const held = async (more: string, bytes = 1_000_000) => {
@@ -196,7 +196,7 @@ describe("bad input", () => {
         newer.destroy();
         await expect.poll(() => api.api.connections).toBe(0);
       }
-      // Whoever has a session, and administrators, have room of their own.
+      // Callers with a session, and administrators, have room of their own.
       const services = "/edge/management/v1/services";
       const full = await held("");
       const other = await held("", 400_000);

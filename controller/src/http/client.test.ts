@@ -148,12 +148,12 @@ describe("the typed client against the server", () => {
   });
 
   test("says where it could not connect, without the query", async () => {
-    const stranger = createClient("client", { baseUrl: `https://localhost:${api.port}` });
-    const error = await stranger.enroll({ query: { token: "secret" } }).catch((reason: unknown) => reason);
+    const outsider = createClient("client", { baseUrl: `https://localhost:${api.port}` });
+    const error = await outsider.enroll({ query: { token: "secret" } }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ApiTransportError);
     expect(String(error)).toContain(`https://localhost:${api.port}/edge/client/v1/enroll could not be called`);
     expect(String(error)).not.toContain("secret");
-    stranger.close();
+    outsider.close();
   });
 
   test("stops when its signal says so", async () => {

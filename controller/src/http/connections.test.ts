@@ -69,7 +69,7 @@ describe("connections", () => {
       expect(api.logged.map(({ msg }) => msg)).toEqual([
         "too many connections: those that showed no session are closed, the oldest first",
       ]);
-      // With nobody else to give way, who is no administrator does.
+      // When only sessions are left, one that is no administrator's gives way.
       const newer = await used("admin");
       expect(split(await api.exchange(get("/version"))).status).toBe(200);
       const last = await used("admin");

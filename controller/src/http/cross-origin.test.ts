@@ -89,7 +89,7 @@ describe("a page of an allowed origin", () => {
 
   test("is told nothing on a connection with a client certificate", async () => {
     const { exchange, authority } = await start([ORIGIN]);
-    const { certPem, keyPem } = await authority.issue({ commonName: "somebody" });
+    const { certPem, keyPem } = await authority.issue({ commonName: "client" });
     for (const request of [get("/version", from(ORIGIN)), preflight("/version", ORIGIN)]) {
       expect(corsOf(await exchange(request, { cert: certPem, key: keyPem }))).toEqual({ vary: "Origin" });
     }

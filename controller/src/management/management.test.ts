@@ -147,7 +147,7 @@ describe("event streams", () => {
   });
 
   it("never hold up anything for a client that reads nothing: what it has no room for is dropped", async () => {
-    // Its memory is this process's, which is measured: what nobody waits for goes.
+    // Its memory is this process's, which is measured: what no client waits for goes.
     const quick = await connect("admin", { keeps: () => false });
     expect(await quick.result(streamEvents("router"))).toMatchObject({ ok: true });
     const slow = await connect("admin");

@@ -170,9 +170,9 @@ describe("routers of a client", () => {
     expect(filtered.meta.pagination.totalCount).toBe(11);
     // A service session of the caller's; another's, or none, is refused.
     expect((await ofService("", { "session-token": session.json.data.token })).status).toBe(200);
-    const stranger = (await client("POST", "/sessions", { token: other.token, body: { serviceId: service } })).json
+    const outsider = (await client("POST", "/sessions", { token: other.token, body: { serviceId: service } })).json
       .data;
-    for (const wrong of [stranger.token, "x", token]) {
+    for (const wrong of [outsider.token, "x", token]) {
       expect((await ofService("", { "session-token": wrong })).status).toBe(401);
     }
     expect(edgeRouters.slice(1).every((router: { isOnline: boolean }) => !router.isOnline)).toBe(true);

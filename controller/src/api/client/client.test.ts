@@ -207,9 +207,9 @@ describe("enrollment by one-time token", () => {
     const { enrollmentToken } = (await c.admin("GET", `/edge-routers/${id}`)).json.data;
     const { keyPem: key } = await createKeyPair();
     const certCsr = await createCsr({ commonName: id, keyPem: key, sans: { dns: ["er.example"] } });
-    const stranger = await createCsr({ commonName: "other", keyPem: key });
+    const outsider = await createCsr({ commonName: "other", keyPem: key });
     const wrong = await client("POST", `/enroll?method=erott&token=${enrollmentToken}`, {
-      body: { certCsr: stranger, serverCertCsr: certCsr },
+      body: { certCsr: outsider, serverCertCsr: certCsr },
     });
     expect(wrong.status).toBe(400);
     const answer = await client("POST", `/enroll?method=erott&token=${enrollmentToken}`, {
@@ -273,7 +273,7 @@ describe("certificates", () => {
     expect((await certLogin(dora)).status).toBe(401);
   });
 
-  it("of strangers do not authenticate", async () => {
+  it("of unknown authorities do not authenticate", async () => {
     const { keyPem: key } = await createKeyPair();
     const { Pki } = await import("../../pki/pki.ts");
     const { createPkiMaterial } = await import("../../pki/material.ts");

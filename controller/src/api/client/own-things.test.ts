@@ -15,7 +15,7 @@ interface Caller {
 /** Two sessions of one identity, and one of another. */
 let first: Caller;
 let second: Caller;
-let stranger: Caller;
+let outsider: Caller;
 
 const CLIENT = "/edge/client/v1";
 const MANAGEMENT = "/edge/management/v1";
@@ -47,11 +47,11 @@ beforeAll(async () => {
   const [alice, mallory] = [await person("alice"), await person("mallory")];
   first = await caller("alice", alice);
   second = await caller("alice", alice);
-  stranger = await caller("mallory", mallory);
+  outsider = await caller("mallory", mallory);
 });
 afterAll(() => c.close());
 
-/** Filters by which somebody could try to see more. */
+/** Filters by which a caller could try to see more. */
 const FILTERS = [
   "",
   "true",
@@ -70,7 +70,7 @@ const idsOf = async (path: string, token: string, filter: string): Promise<strin
 
 describe("GHSA-6v5r-p2wr-q492: lists are of the caller's alone, whatever the filter says:", () => {
   it.each(FILTERS)("%j", async (filter) => {
-    for (const { token, certificate, authenticator, session } of [first, second, stranger]) {
+    for (const { token, certificate, authenticator, session } of [first, second, outsider]) {
       expect(await idsOf(`${CLIENT}/current-api-session/certificates`, token, filter)).toEqual([certificate]);
       expect(await idsOf(`${CLIENT}/sessions`, token, filter)).toEqual([session]);
       expect(await idsOf(`${MANAGEMENT}/sessions`, token, filter)).toEqual([session]);
@@ -91,7 +91,7 @@ describe("GHSA-6v5r-p2wr-q492: what is another's is not found:", () => {
     const path = paths[n]!;
     for (const [whose, who] of [
       [first, second],
-      [first, stranger],
+      [first, outsider],
     ] as const) {
       for (const method of ["GET", "DELETE"]) {
         expect((await c.call(method, path(whose), { token: who.token })).status).toBe(404);
@@ -113,7 +113,7 @@ describe("GHSA-6v5r-p2wr-q492: what is another's is not found:", () => {
         ["POST", `${own}/extend-verify`, { clientCert: c.pki.caBundlePem }],
       ];
       for (const [method, path, body] of tries) {
-        expect((await c.call(method, path, { token: stranger.token, body })).status, `${method} ${path}`).toBe(404);
+        expect((await c.call(method, path, { token: outsider.token, body })).status, `${method} ${path}`).toBe(404);
       }
     }
     await c.login("alice", "correct horse");

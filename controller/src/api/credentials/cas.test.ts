@@ -83,7 +83,7 @@ describe("a certificate authority", () => {
     expect((await c.admin("GET", `/cas/${id}`)).status).toBe(404);
   });
 
-  it("has a token for whoever holds its certificates, signed by the key of the certificate that is served", async () => {
+  it("has a token for holders of its certificates, signed by the key of the certificate that is served", async () => {
     const id = await registerCa(c, authority, { name: "token" });
     const answer = await c.admin("GET", `/cas/${id}/jwt`);
     expect(answer.headers["content-type"]).toBe("application/jwt");
@@ -177,12 +177,12 @@ describe("a certificate authority", () => {
   it("is not verified by what proves nothing", async () => {
     const id = await c.make("cas", { ...ALLOWING, name: "unverified", certPem: authority.certPem });
     const { verificationToken } = (await c.admin("GET", `/cas/${id}`)).json.data;
-    const stranger = await ThirdParty.create("Acme CA");
+    const outsider = await ThirdParty.create("Acme CA");
     const code = async (pem: string) => {
       const { status, json } = await c.admin("POST", `/cas/${id}/verify`, pem);
       return [status, json.error?.code];
     };
-    const forged = await stranger.issue({ commonName: verificationToken });
+    const forged = await outsider.issue({ commonName: verificationToken });
     expect(await code("hello")).toEqual([400, "COULD_NOT_PARSE_BODY"]);
     expect(await code(authority.keyPem)).toEqual([400, "EXPECTED_PEM_CERTIFICATE"]);
     const rubbish = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";

@@ -60,7 +60,7 @@ describe("a certificate of a third party", () => {
     expect((await login(leaf, lower.certPem)).status).toBe(401);
   });
 
-  it("GHSA-mrpr-756c-xm47: a certificate of the authority among those presented makes nobody its holder", async () => {
+  it("GHSA-mrpr-756c-xm47: a certificate of the authority among those presented makes no client its holder", async () => {
     const root = await ThirdParty.create("victim CA");
     await registerCa(c, root, {
       name: "victim",
@@ -310,7 +310,7 @@ describe("a certificate of the network is extended", () => {
     expect(refused).toEqual([]);
   });
 
-  it("by nobody else", async () => {
+  it("by no other identity", async () => {
     const who = await enrolled("victim");
     const other = await enrolled("other");
     const clientCertCsr = await createCsr({ commonName: "x", keyPem: who.keyPem });

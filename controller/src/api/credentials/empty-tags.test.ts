@@ -42,7 +42,7 @@ test.each([
       isOttCaEnrollmentEnabled: false,
     },
   ],
-])("%s keep their tags when a patch says {}, as the peer's CLI does", async (collection, body) => {
+])("%s keep their tags when a patch says {}, as OpenZiti's CLI does", async (collection, body) => {
   const certPem = collection === "cas" ? { certPem: controller.pki.caBundlePem } : {};
   const id = await controller.make(collection, { ...body, ...certPem, tags: { k: "v" } });
   const tags = async () => (await controller.admin("GET", `/${collection}/${id}`)).json.data.tags;

@@ -1,4 +1,4 @@
-/** Whoever reads an enrollment token can become the identity that it invites. */
+/** A reader of an enrollment token can become the identity that it invites. */
 import { clientOperations, managementOperations, type Operation } from "@sallyport/api";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../testing/test-controller.ts";
@@ -6,7 +6,7 @@ import { startTestController, type TestController } from "../testing/test-contro
 let c: TestController;
 /** Of the invitation of an administrator. */
 let invited: { identityId: string; enrollmentId: string; token: string; jwt: string };
-/** Somebody who has every permission that there is by name, and is no administrator. */
+/** An identity with every permission that there is by name, and no administrator. */
 let reader: string;
 beforeAll(async () => {
   c = await startTestController();
@@ -41,7 +41,7 @@ describe("GHSA-p6gx-g438-rjc8: the token of an enrollment", () => {
     expect((await c.admin("GET", `/enrollments/${invited.enrollmentId}`)).json.data.token).toBe(invited.token);
   });
 
-  it("is in no answer to somebody who may only read", async () => {
+  it("is in no answer to an identity that may only read", async () => {
     const paths = [
       ...reads("/edge/management/v1", managementOperations),
       ...reads("/edge/client/v1", clientOperations),

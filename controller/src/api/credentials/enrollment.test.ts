@@ -15,7 +15,7 @@ let csr: string;
 beforeAll(async () => {
   c = await startTestController();
   key = (await createKeyPair()).keyPem;
-  csr = await createCsr({ commonName: "somebody", keyPem: key });
+  csr = await createCsr({ commonName: "client", keyPem: key });
 });
 afterAll(() => c.close());
 
@@ -202,12 +202,12 @@ describe("enrollment by a certificate of a registered authority", () => {
         ...(who && { cert: who.certPem + chain, key: who.keyPem }),
       });
     const path = `?method=ottca&token=${token}`;
-    const stranger = await (await ThirdParty.create("ottca CA")).issue({ commonName: "x" });
+    const outsider = await (await ThirdParty.create("ottca CA")).issue({ commonName: "x" });
     const server = await authority.issue({ commonName: "x", usages: [SERVER_AUTH] });
     const ended = await authority.issue({ commonName: "x", validMs: -1000 });
     expect(code(await attempt(path))).toEqual([400, "CERT_FAILED_VALIDATION"]);
     for (const [who, chain] of [
-      [stranger, authority.certPem],
+      [outsider, authority.certPem],
       [server, ""],
       [ended, ""],
       [leaf, ""],
@@ -239,7 +239,7 @@ describe("enrollment by a certificate of a registered authority", () => {
     expect(enrollment).toMatchObject({ method: "ottca", caId });
   });
 
-  it("ca: nobody yet, named by the authority's format", async () => {
+  it("ca: makes an identity, named by the authority's format", async () => {
     const attempt = (who?: { certPem: string; keyPem: string }, body?: object, path = "?method=ca") =>
       c.call("POST", ENROLL + path, {
         ...(body === undefined ? { headers: { "content-type": "application/json" } } : { body }),

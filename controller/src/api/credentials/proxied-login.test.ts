@@ -167,7 +167,7 @@ describe("a chain that a client of a router has made", () => {
     expect(outcome(await login(router, chain))).toEqual(REFUSED);
   });
 
-  it("has none of its keys used while nobody vouches for them", async () => {
+  it("has none of its keys used while no authority vouches for them", async () => {
     const publicKey = forgedRsaKey(3_072, 3_000);
     const one = (subject: string, issuer: string, isCa: boolean) =>
       forgedCertificate({ subject, issuer, publicKey, isCa, signature: "rsa" }).toString("base64");
@@ -180,11 +180,11 @@ describe("a chain that a client of a router has made", () => {
   });
 });
 
-describe("the headers of somebody who is no router", () => {
+describe("the headers of a client that is no router", () => {
   it("gain nothing: neither with another identity's certificate, nor with one of their own, nor without any", async () => {
     const mallory = await enrolled("mallory");
-    const stranger = await ThirdParty.create("stranger");
-    const self = await stranger.issue({ commonName: router.id });
+    const outsider = await ThirdParty.create("outsider");
+    const self = await outsider.issue({ commonName: router.id });
     for (const by of [mallory, self, undefined]) {
       for (const headers of [
         marks(der(alice.certPem)),

@@ -146,7 +146,7 @@ describe("routers", () => {
     ]);
   });
 
-  test("with another certificate have to connect anew", async () => {
+  test("with another certificate have to connect again", async () => {
     await call("PATCH", "/routers/plain-router", { fingerprint: FINGERPRINT, noTraversal: true });
     expect(controller.network.disconnected).toEqual([]);
     await call("PATCH", "/routers/plain-router", { fingerprint: "cc".repeat(20) });

@@ -131,7 +131,7 @@ describe("identities over the Management API", () => {
       400,
       "duplicate value 'taken' in unique index on identities store",
     ]);
-    expect((await c.admin("PATCH", "/identities/nobody", { name: "x" })).status).toBe(404);
+    expect((await c.admin("PATCH", "/identities/unknown", { name: "x" })).status).toBe(404);
   });
 
   it("the default administrator cannot be deleted", async () => {

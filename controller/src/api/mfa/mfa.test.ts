@@ -278,7 +278,7 @@ describe.each(["client", "management"] as const)("one-time codes in the %s API",
     expect((await c.call("DELETE", `/edge/management/v1/identities/${id}/mfa`, { token: locked })).status).toBe(401);
   });
 
-  it("may be required by the auth policy before anybody has enrolled", async () => {
+  it("may be required by the auth policy before an identity has enrolled", async () => {
     const policy = authPolicy(`totp for ${api}`, { extJwt: { allowed: false }, secondary: { requireTotp: true } });
     const authPolicyId = await c.make("auth-policies", policy);
     const { login } = await user({ authPolicyId });

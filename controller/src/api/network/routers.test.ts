@@ -176,7 +176,7 @@ describe("what a controller says of itself", () => {
     expect(await errorOf("GET", "/controllers?filter=nothing")).toEqual([400, "INVALID_FILTER", undefined]);
   });
 
-  test("the number of everything, to anybody with a full session", async () => {
+  test("the number of everything, to every full session", async () => {
     const identity = await controller.make("identities", {
       name: "counting",
       type: "Default",

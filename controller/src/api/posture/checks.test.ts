@@ -179,7 +179,7 @@ describe.each(EACH)("a posture check of type %s", (type) => {
   });
 });
 
-it("keys of a body may be written in any case, as the peer's CLI does", async () => {
+it("keys of a body may be written in any case, as OpenZiti's CLI does", async () => {
   const id = await c.make("posture-checks", {
     Name: "any case",
     typeId: "OS",

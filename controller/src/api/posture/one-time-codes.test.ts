@@ -43,7 +43,7 @@ describe("a check for one-time codes", () => {
     expect((await g.session()).status).toBe(201);
   });
 
-  it("wants a code anew within five minutes after the device woke up or was unlocked", async () => {
+  it("wants a code again within five minutes after the device woke up or was unlocked", async () => {
     const g = await gated({ ...MFA, timeoutSeconds: 0 });
     const secret = await g.useTotp();
     const session = (await g.session()).json.data;

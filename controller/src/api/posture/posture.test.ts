@@ -152,7 +152,7 @@ describe("a policy with a check", () => {
     const second = (await g.session()).json.data;
     const wanted = await c.make("posture-checks", { name: `new ${g.n}`, typeId: "MAC", macAddresses: ["ff"] });
     await c.admin("PATCH", `/service-policies/${g.policyId}`, { postureCheckRoles: [`#${g.n}`, `@${wanted}`] });
-    // Nobody dials: the sweep finds it.
+    // Without a dial the sweep finds it.
     await removed(second.token);
   });
 

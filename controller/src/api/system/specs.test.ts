@@ -12,7 +12,7 @@ describe.each(["client", "management"])("descriptions by the %s API", (api) => {
   const get = (path: string, accept?: string) =>
     controller.call("GET", `/edge/${api}/v1${path}`, accept === undefined ? {} : { headers: { accept } });
 
-  test("are listed for everybody, and found by id", async () => {
+  test("are listed for every caller, and found by id", async () => {
     const { json } = await get("/specs");
     const ids = json.data.map(({ id }: { id: string }) => id);
     expect(ids).toEqual(["edge-client", "edge-management"]);

@@ -17,7 +17,7 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
   defaultHostingPrecedence: "fabric/routers/routers.test.ts: gets an API session with its hosting defaults",
   externalId:
     "api/credentials/certificate-login.test.ts: names an identity by its claim, without an authenticator; another claim ends those sessions",
-  permissions: "api/credentials/enrollment-tokens.test.ts: is in no answer to somebody who may only read",
+  permissions: "api/credentials/enrollment-tokens.test.ts: is in no answer to an identity that may only read",
   serviceHostingCosts: "shown: clients read it and apply it when they host",
   serviceHostingPrecedences: "shown: clients read it and apply it when they host",
   "enrollment.ott": "api/credentials/enrollment.test.ts: works once, also when many come with it at the same moment",
@@ -81,9 +81,9 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
   timeoutSeconds:
     "api/posture/one-time-codes.test.ts: passes for a while after a code was given in the session, and then ends its sessions",
   promptOnWake:
-    "api/posture/one-time-codes.test.ts: wants a code anew within five minutes after the device woke up or was unlocked",
+    "api/posture/one-time-codes.test.ts: wants a code again within five minutes after the device woke up or was unlocked",
   promptOnUnlock:
-    "api/posture/one-time-codes.test.ts: wants a code anew within five minutes after the device woke up or was unlocked",
+    "api/posture/one-time-codes.test.ts: wants a code again within five minutes after the device woke up or was unlocked",
   ignoreLegacyEndpoints:
     "api/posture/one-time-codes.test.ts: reports no timeout to clients that do not know it, when it is told so",
 
@@ -105,7 +105,7 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
   "primary.updb.requireSpecialChar":
     "auth/passwords.test.ts: 5.6: the rules of a policy hold wherever a password is set",
   "secondary.requireExtJwtSigner":
-    "auth/external-tokens.test.ts: a required signer is asked for in authQueries, and counts with every request anew",
+    "auth/external-tokens.test.ts: a required signer is asked for in authQueries, and every request has to prove it again",
   "secondary.requireTotp":
     "auth/external-tokens.test.ts: requireTotp leaves the session partial until the code is given, whether or not there is an enrollment",
 
@@ -129,12 +129,13 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
 
   "cas certPem":
     "api/credentials/cas.test.ts: is created unverified, verified by a certificate that names its token, replaced, changed and deleted",
-  "cas name": "api/credentials/enrollment.test.ts: ca: nobody yet, named by the authority's format",
-  "cas identityRoles": "api/credentials/enrollment.test.ts: ca: nobody yet, named by the authority's format",
-  identityNameFormat: "api/credentials/enrollment.test.ts: ca: nobody yet, named by the authority's format",
+  "cas name": "api/credentials/enrollment.test.ts: ca: makes an identity, named by the authority's format",
+  "cas identityRoles": "api/credentials/enrollment.test.ts: ca: makes an identity, named by the authority's format",
+  identityNameFormat: "api/credentials/enrollment.test.ts: ca: makes an identity, named by the authority's format",
   isAuthEnabled:
     "api/credentials/certificate-login.test.ts: counts only while its authority is verified and may authenticate, and is bound to the one it came through",
-  isAutoCaEnrollmentEnabled: "api/credentials/enrollment.test.ts: ca: nobody yet, named by the authority's format",
+  isAutoCaEnrollmentEnabled:
+    "api/credentials/enrollment.test.ts: ca: makes an identity, named by the authority's format",
   isOttCaEnrollmentEnabled: "api/credentials/enrollment.test.ts: ottca: an identity that exists, by an empty body",
   "externalIdClaim.index": "pki/external-id-claim.test.ts: a claim selects",
   "externalIdClaim.location": "pki/external-id-claim.test.ts: a claim selects",
@@ -144,5 +145,5 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
   "externalIdClaim.parserCriteria": "pki/external-id-claim.test.ts: a claim selects",
 
   "routers id": "api/fabric/fabric-api.test.ts: are made with the certificate that they have",
-  fingerprint: "api/fabric/fabric-api.test.ts: with another certificate have to connect anew",
+  fingerprint: "api/fabric/fabric-api.test.ts: with another certificate have to connect again",
 };

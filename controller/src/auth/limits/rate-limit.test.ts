@@ -17,7 +17,7 @@ describe("a rate limit", () => {
     expect([1, 2, 3, 4].map(() => limit.take("a"))).toEqual([0, 0, 0, 1_000]);
   });
 
-  test("has bounded memory, and forgets first whoever was quiet longest", () => {
+  test("has bounded memory, and forgets first the key that was quiet longest", () => {
     let now = 0;
     const limit = new RateLimit({ burst: 2, perMinute: 1 }, () => now);
     limit.take("first");
@@ -51,7 +51,7 @@ describe("attempts", () => {
     expect(error).toMatchObject({ status: 429, code: "SERVER_TOO_MANY_REQUESTS" });
     expect(error?.headers?.["retry-after"]).toBe("10");
     limits.admit(originAt("192.0.2.2"));
-    // Somebody at the same address whom only a certificate can be.
+    // A client at the same address with a certificate of the network.
     for (let i = 0; i < 3; i++) limits.admitCertificate("aa");
     limits.admitCertificate("bb");
     expect(refusal(() => limits.admitCertificate("aa"))?.status).toBe(429);
