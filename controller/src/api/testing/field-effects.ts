@@ -27,7 +27,7 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
 
   "services name": "fabric/routers/routers.test.ts: dials by service name and hosts",
   configs: "api/management.test.ts: configs are checked against their type's schema and shown in services by type name",
-  terminatorStrategy: "fabric/circuits/strategies.test.ts: terminator choice",
+  terminatorStrategy: "fabric/terminators/terminator-choice.test.ts: terminator choice",
   encryptionRequired: "fabric/circuits/circuit-messages.test.ts: a circuit over two routers",
   maxIdleTimeMillis:
     "fabric/circuits/circuit-end.test.ts: confirmation: unknown and foreign circuits are unrouted, idle ones removed",
@@ -44,7 +44,7 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
     "api/management.test.ts: with a tunneler have an identity of their own and a system policy, renamed and removed with them",
 
   "terminators cost": "fabric/terminators/terminator-choice.test.ts: cost against distance",
-  precedence: "fabric/circuits/strategies.test.ts: terminator choice",
+  precedence: "fabric/terminators/terminator-choice.test.ts: terminator choice",
   address:
     "fabric/circuits/circuit-messages.test.ts: is built from both routes and answered with address, tags and peer data",
   binding:
