@@ -22,7 +22,7 @@ export class Mortal<R extends AnyResource> {
   }
 
   #within(context: ReconcileContext<R>): ReconcileContext<R> {
-    const { client, networks, known, cluster, namespaces, signal, log, metrics, admissions, mayAct } = context;
+    const { client, networks, known, cluster, signal, log, metrics, admissions, mayAct } = context;
     const forNetwork: typeof networks.forNetwork = (ref) => {
       const network = networks.forNetwork(ref);
       return { ...network, client: this.#guarded<ManagementClient>(network.client, signal) };
@@ -30,7 +30,7 @@ export class Mortal<R extends AnyResource> {
     return {
       client: this.#guarded(client, signal),
       networks: { forNetwork } as unknown as typeof networks,
-      ...{ known, cluster, namespaces, signal, log, metrics, admissions, mayAct },
+      ...{ known, cluster, signal, log, metrics, admissions, mayAct },
       now: () => context.now(),
       recordEvent: (event) => context.recordEvent(event),
       keep: (status) => context.keep(status),

@@ -86,7 +86,7 @@ function isNothing(value: unknown): boolean {
 }
 
 /** Hashes of one object each. What is forgotten costs one write that changes nothing. */
-const MOST = 10_000;
+const MAX_KNOWN = 10_000;
 
 /** By hashes: nothing of a Secret is kept. */
 interface KnownAdmission {
@@ -101,8 +101,8 @@ interface KnownAdmission {
 export class Admissions {
   readonly #known: BoundedMap<string, KnownAdmission>;
 
-  constructor(most = MOST) {
-    this.#known = new BoundedMap(most);
+  constructor(max = MAX_KNOWN) {
+    this.#known = new BoundedMap(max);
   }
 
   readonly isThere: IsThere = (found, intended) => {

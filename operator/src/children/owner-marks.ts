@@ -1,5 +1,5 @@
-import type { ObjectMeta } from "../kube/kinds.ts";
-import { LABELS, MANAGED_BY } from "../resources/group.ts";
+import type { ObjectMeta, OwnerReference } from "../kube/kinds.ts";
+import { API_VERSION, LABELS, MANAGED_BY } from "../resources/group.ts";
 
 /**
  * Marks that keep delivery tools from pruning objects without an owner: volumes, keys, first passwords. Argo CD reads the label
@@ -27,6 +27,19 @@ export const ownerLabels = ({ kind, name }: OwnerName): Record<string, string> =
   [LABELS.ownerKind]: kind,
   [LABELS.ownerName]: name,
 });
+
+/** By which the garbage collector takes an object away with our resource. */
+export const ownerReference = ({ kind, metadata: { name, uid } }: Owning): OwnerReference => ({
+  apiVersion: API_VERSION,
+  ...{ kind, name, uid },
+  controller: true,
+  blockOwnerDeletion: true,
+});
+
+interface Owning {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly uid: string };
+}
 
 /** Whose an object is by its labels. Those that earlier versions made say the name by another label. */
 export function ownerByLabels({ labels = {} }: Pick<ObjectMeta, "labels">): OwnerName | undefined {

@@ -44,7 +44,7 @@ export interface ConnectionOptions {
    */
   readonly onRecovered?: () => void;
   /** Called before every request that may change something, and before every login; what it throws ends the call. */
-  readonly mayAct?: () => void;
+  readonly mayAct?: (() => void) | undefined;
   readonly times?: Partial<ConnectionTimes>;
   /** Shared with other connections that use the same credentials; one of its own when absent. */
   readonly gate?: LoginGate;
@@ -57,7 +57,7 @@ export interface ConnectionTimes {
   /** From a 429 without `retry-after` to the next request; doubles up to 30 s. */
   readonly limitedMs: number;
   /** Longer pauses are not waited for inside of a call. */
-  readonly longestWaitMs: number;
+  readonly maxWaitMs: number;
   /** Between two times that it is told that the network answers again. */
   readonly recoveredMs: number;
 }
@@ -68,10 +68,10 @@ export const REFUSED_LOGIN_MS = 60_000;
 const TIMES: ConnectionTimes = {
   refusedLoginMs: REFUSED_LOGIN_MS,
   limitedMs: 1_000,
-  longestWaitMs: 10_000,
+  maxWaitMs: 10_000,
   recoveredMs: 10_000,
 };
-const LONGEST_LIMITED_MS = 30_000;
+const MAX_LIMITED_MS = 30_000;
 const ATTEMPTS_WHEN_LIMITED = 3;
 
 const MANAGEMENT = ROUTES.management.routes;
@@ -116,10 +116,7 @@ export class NetworkConnection {
         ...certificate,
         timeoutMs: o.requestTimeoutMs,
         ...byProxy(),
-        tls: {
-          ...controllerTrust(o.ca ?? ""),
-          ...(o.servername === undefined ? {} : { servername: o.servername }),
-        },
+        tls: { ...controllerTrust(o.ca ?? ""), servername: o.servername },
       }),
     );
     this.#pace = new RequestPace(o.maxRequestsPerSecond);
@@ -284,14 +281,14 @@ export class NetworkConnection {
 
   async #turn(signal: AbortSignal): Promise<void> {
     const { pausedMs } = this.#pace;
-    if (pausedMs > this.#times.longestWaitMs) throw this.#pausedError(pausedMs);
+    if (pausedMs > this.#times.maxWaitMs) throw this.#pausedError(pausedMs);
     await this.#pace.turn(signal);
   }
 
   /** A 429 holds for everything that goes to the controller, not for the one who got it. */
   #limit(error: ApiError): void {
     this.#limited += 1;
-    const guess = backoffDelay(this.#limited, { firstMs: this.#times.limitedMs, maxMs: LONGEST_LIMITED_MS });
+    const guess = backoffDelay(this.#limited, { firstMs: this.#times.limitedMs, maxMs: MAX_LIMITED_MS });
     // Several operators that were told the same don't come back at the same moment.
     const pauseMs = jittered(retryAfterMs(error) ?? guess, [1, 1.25]);
     this.#pace.pause(pauseMs);

@@ -97,10 +97,7 @@ function reported(error: ApiError): Failure {
   if (status === 403) return stalled("Forbidden");
   if (code === "ENROLLMENT_EXISTS") return passing("EnrollmentExists", "immediate");
   if (status === 409) return passing("InUse", "backoff");
-  if (status === 429) {
-    const afterMs = retryAfterMs(error);
-    return { ...passing("RateLimited", "connection"), ...(afterMs === undefined ? {} : { afterMs }) };
-  }
+  if (status === 429) return { ...passing("RateLimited", "connection"), afterMs: retryAfterMs(error) };
   if (status >= 500) return passing("ControllerUnavailable", "backoff");
   return stalled("InvalidSpec");
 }
@@ -118,10 +115,10 @@ function isNameTaken({ status, cause }: ApiError): boolean {
 }
 
 /** A controller, or a proxy before it, may ask for more: it is not left alone for longer. */
-const LONGEST_WAIT_MS = 600_000;
+const MAX_WAIT_MS = 600_000;
 
 /** How long a 429 or 503 asks to wait, milliseconds; at most ten minutes. */
 export function retryAfterMs({ headers }: ApiError): number | undefined {
   const seconds = Number(headers?.["retry-after"]);
-  return Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds * 1000, LONGEST_WAIT_MS) : undefined;
+  return Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds * 1000, MAX_WAIT_MS) : undefined;
 }

@@ -78,10 +78,9 @@ export class NetworkClients {
       this.#notReady.set(key, new NetworkNotReadyError("NetworkNotReady", message));
     }
     if (present !== undefined) this.#changed(ref);
-    const { mayAct } = this.#o;
     const connection = new NetworkConnection({
       ...options,
-      ...(mayAct === undefined ? {} : { mayAct }),
+      mayAct: this.#o.mayAct,
       onRequest: (...request) => {
         this.#o.onRequest?.(...request);
         options.onRequest?.(...request);

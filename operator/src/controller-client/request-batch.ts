@@ -2,9 +2,9 @@ import { ApiError } from "@sallyport/api/client";
 
 /** Requests of one kind that are under way at the same time: more of them would carry fewer questions each. */
 const UNDER_WAY = 1;
-const MOST_QUESTIONS = 100;
+const MAX_QUESTIONS = 100;
 /** What the questions of one request may be long together: they are in its URL. */
-const MOST_LENGTH = 5_000;
+const MAX_LENGTH = 5_000;
 
 interface RequestBatchOptions<Question, Answer> {
   readonly one: (question: Question) => Promise<Answer>;
@@ -94,7 +94,7 @@ export class RequestBatch<Question, Answer> {
     let count = 0;
     for (const { question } of this.#waiting) {
       length += this.#o.lengthOf(question) + QUOTED;
-      if (count === MOST_QUESTIONS || (count > 0 && length > MOST_LENGTH)) break;
+      if (count === MAX_QUESTIONS || (count > 0 && length > MAX_LENGTH)) break;
       count += 1;
     }
     return this.#waiting.splice(0, count);

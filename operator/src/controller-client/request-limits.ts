@@ -47,7 +47,7 @@ async function wait(delayMs: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
 }
 
-const LONGEST_WAIT_MS = 15 * 60_000;
+const MAX_WAIT_MS = 15 * 60_000;
 
 /**
  * Whether a login may be tried. Controllers lock an identity after a few wrong passwords, so a password that was
@@ -90,8 +90,7 @@ export class LoginGate {
   refused(reason: string): void {
     this.#refusals += 1;
     this.#reason = reason;
-    this.#closedUntil =
-      performance.now() + backoffDelay(this.#refusals, { firstMs: this.#waitMs, maxMs: LONGEST_WAIT_MS });
+    this.#closedUntil = performance.now() + backoffDelay(this.#refusals, { firstMs: this.#waitMs, maxMs: MAX_WAIT_MS });
   }
 
   /** Forgets what was refused: a user asks for another attempt. */

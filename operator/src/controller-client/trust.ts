@@ -120,9 +120,8 @@ function way(url: URL, servername: string | undefined): RequestOptions {
     createConnection(_options, callback) {
       connect({ host, port }).then(
         (socket) => {
-          const below = socket === undefined ? {} : { socket };
-          const secured = { host, port, ...below, rejectUnauthorized: false, ALPNProtocols: ["http/1.1"] };
-          callback(null, tlsConnect({ ...secured, ...(named === undefined ? {} : { servername: named }) }));
+          const secured = { host, port, socket, servername: named, ALPNProtocols: ["http/1.1"] };
+          callback(null, tlsConnect({ ...secured, rejectUnauthorized: false }));
         },
         (error: Error) => callback(error, undefined as never),
       );
@@ -146,7 +145,7 @@ function fetchUnverified(url: URL, { timeoutMs, signal, servername }: TrustOptio
       {
         ...way(url, servername),
         rejectUnauthorized: false,
-        ...(servername === undefined ? {} : { servername }),
+        servername,
         signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
       },
       (answer) => {

@@ -1,20 +1,13 @@
 import { ApiError, listAll } from "@sallyport/api/client";
 import type { ManagementClient } from "../controller-client/connection.ts";
 import { RequestBatch } from "../controller-client/request-batch.ts";
-import { OWNER_TAGS, type Owner, ownerFilter, type Tags } from "./ownership.ts";
+import { OWNER_TAGS, type Owner, ownerFilter } from "./ownership.ts";
 import type { EntityBody, FoundEntity } from "./plan.ts";
 
 interface PageQuery {
   readonly limit: number;
   readonly offset: number;
   readonly filter?: string;
-}
-
-/** What a change is made from: only what differs, and everything. */
-interface EntityChange<Fields, Found> {
-  readonly found: Found;
-  readonly body: Partial<EntityBody<Fields>>;
-  readonly whole: EntityBody<Fields>;
 }
 
 interface Call {
@@ -34,9 +27,10 @@ export interface Collection<Fields, Found extends FoundEntity> {
   detail(client: ManagementClient, id: string, call: Call): Promise<Found>;
   /** Gives the id. */
   create(client: ManagementClient, body: EntityBody<Fields>, call: Call): Promise<string>;
-  change(client: ManagementClient, change: EntityChange<Fields, Found>, call: Call): Promise<unknown>;
-  /** Replaces all tags and nothing else. */
-  retag(client: ManagementClient, found: Found, tags: Tags, call: Call): Promise<unknown>;
+  /** `found` has what a replacement must not take away. */
+  replace(client: ManagementClient, found: Found, body: EntityBody<Fields>, call: Call): Promise<unknown>;
+  /** The fields of an entity as it is. */
+  fieldsOf(found: Found): Fields;
   delete(client: ManagementClient, id: string, call: Call): Promise<unknown>;
 }
 

@@ -51,8 +51,8 @@ interface EntityWiring<
   readonly kind: ResourceKind;
   readonly entity: EntityKind<Spec, Fields, Found, More>;
   readonly collection: Collection<Fields, Found>;
-  /** What the plan needs besides references. */
-  readonly lookUp: (
+  /** What the plan needs besides references; absent: nothing. */
+  readonly lookUp?: (
     resource: EntityResourceOf<Spec, Status>,
     context: ReconcileContext<EntityResourceOf<Spec, Status>>,
     network: UsableNetwork,
@@ -87,9 +87,6 @@ interface StatusSubject<Spec, More> {
   readonly wasMade: boolean;
 }
 
-/** Nothing is looked up. */
-export const noLookUp = async (): Promise<object> => ({});
-
 /** The reconciler of a kind that stands for one entity (docs/operator/entities.md). */
 export function entityReconciler<
   Spec extends EntitySpec,
@@ -101,14 +98,14 @@ export function entityReconciler<
   type R = EntityResourceOf<Spec, Status>;
   const { kind, entity, collection } = wiring;
   const sync = new EntitySync<Spec, Fields, Found, More>(entity, collection);
-  /** UIDs of resources that this process has looked at, where {@link EntityWiring.keepsStatus}. */
+  /** UIDs of resources that this process has looked at. */
   const reported = new Set<string>();
   const known = ({ status }: R) => ({ id: status.id, wasObserved: wasObserved(status.conditions) });
 
   async function reconcile(resource: R, context: ReconcileContext<R>): Promise<Outcome<R>> {
     const { namespace } = resource.metadata;
     const network = context.networks.forNetwork(networkRefOf(resource));
-    const more = await wiring.lookUp(resource, context, network);
+    const more = (await wiring.lookUp?.(resource, context, network)) ?? ({} as More);
     if (more instanceof LookUpProblem) return outcomeOfProblem(resource, more);
     const find = ({ kind: of, name }: Reference): Referenced | undefined =>
       context.known.resource<AnyResource & Referenced>(of, namespace, name);
@@ -155,9 +152,8 @@ export function entityReconciler<
     const isKept = wiring.keepsStatus === true && !reported.has(uid) && isAtRest;
     if (wiring.keepsStatus === true) reported.add(uid);
     const wasMade = result.found === undefined;
-    const shown = isKept
-      ? own
-      : await wiring.statusOf?.(client, result.id, { spec: resource.spec, more, wasMade }, signal);
+    const of = { spec: resource.spec, more, wasMade };
+    const shown = isKept ? own : await wiring.statusOf?.(client, result.id, of, signal);
     const status = { ...shown, id: result.id } as OwnStatus<R>;
     const requeueAfterMs = wiring.requeueAfterMs?.(status, own);
     return { conditions, events, status, requeueAfterMs };
@@ -181,15 +177,8 @@ export function entityReconciler<
     return { state: result.state, events: [{ type: "Normal", reason, action: "Delete", note }] };
   }
 
-  const { follow } = wiring;
   const references = ({ spec }: R) => entity.references(spec);
-  return {
-    kind,
-    references,
-    reconcile,
-    remove,
-    ...(follow === undefined ? {} : { follow: (context) => follow(context) }),
-  };
+  return { kind, references, reconcile, remove, follow: wiring.follow };
 }
 
 /** The entity stays as it is, and so does what is known of it. */

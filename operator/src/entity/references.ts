@@ -136,25 +136,24 @@ export function sortedSet(values: readonly string[]): string[] {
   return [...new Set(values)].sort();
 }
 
-/** The ways in which a policy's spec names entities of one sort. */
-interface SelectorFields {
-  readonly roles: readonly string[] | undefined;
-  readonly references: readonly Reference[];
-  readonly ids: readonly string[] | undefined;
-}
-
 interface RenderedSelector {
   /** A sorted set, as the API takes it. */
   readonly roles: readonly string[];
   readonly missing: readonly MissingReference[];
 }
 
-/** One role list of a policy: attributes as they are scoped, resources and ids as `@id`. */
-export function renderSelector(
-  fields: SelectorFields,
+/**
+ * One role list of a policy: attributes as they are scoped, resources and ids as `@id`.
+ * @param field how the fields of the spec begin that name the entities: `identity` for `identityRoles` and `identityIds`
+ */
+export function renderSelector<Field extends string>(
+  spec: { readonly [Name in `${Field}Roles` | `${Field}Ids`]?: readonly string[] | undefined },
+  field: Field,
+  named: readonly Reference[],
   { scope, references }: { readonly scope: RoleScope; readonly references: ResolvedReferences },
 ): RenderedSelector {
-  const { ids, missing } = idsOf(fields.references, references);
-  const byId = [...ids, ...(fields.ids ?? [])].map((id) => `@${id}`);
-  return { roles: sortedSet([...scopedSelectors(fields.roles, scope), ...byId]), missing };
+  const { [`${field}Roles`]: roles, [`${field}Ids`]: given = [] } = spec as Readonly<Record<string, readonly string[]>>;
+  const { ids, missing } = idsOf(named, references);
+  const byId = [...ids, ...given].map((id) => `@${id}`);
+  return { roles: sortedSet([...scopedSelectors(roles, scope), ...byId]), missing };
 }

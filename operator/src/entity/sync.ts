@@ -132,7 +132,9 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
     const { deletionPolicy, managementPolicy } = resource.spec;
     const isReleased = deletionPolicy === "Orphan" || managementPolicy === "Observe";
     try {
-      if (isReleased) await this.#collection.retag(client, found, releasedTags(found.tags), { signal });
+      const { name, tags } = found;
+      const released = { ...this.#collection.fieldsOf(found), name, tags: releasedTags(tags) };
+      if (isReleased) await this.#collection.replace(client, found, released, { signal });
       else await this.#collection.delete(client, found.id, { signal });
     } catch (error) {
       if (isGone(error)) return { state: "gone" };
@@ -166,13 +168,8 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
     const name = nameOf(resource);
     const found = await this.#reader.byOwnerOrName(client, { owner, name }, signal);
     const tagged = found.find((entity) => isOurs(entity, owner));
-    return (
-      as("tag", tagged) ??
-      as(
-        "name",
-        found.find((entity) => entity.name === name),
-      )
-    );
+    const named = found.find((entity) => entity.name === name);
+    return as("tag", tagged) ?? as("name", named);
   }
 
   async #carryOut(
@@ -213,22 +210,17 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
         const { id, body, whole, missing } = plan;
         await identify(id);
         if (found === undefined) throw new TypeError(`a plan to change a ${noun} that was not found`);
-        await this.#collection.change(client, { found, body, whole }, { signal });
+        await this.#collection.replace(client, found, whole, { signal });
         // Some servers leave the checks of a policy as they were when other fields change, too: then they come second.
         const entity = await this.#byId(client, id, signal);
         const rest = entity && planEntity(this.#kind, resource, surroundings, { entity, by: "id" });
-        if (rest?.action === "patch")
-          await this.#collection.change(client, { found: entity as Found, ...rest }, { signal });
+        if (rest?.action === "patch") await this.#collection.replace(client, entity as Found, rest.whole, { signal });
         const fields = Object.keys(body).join(", ");
-        notes.push(
+        const [reason, note] =
           plan.action === "adopt"
-            ? {
-                type: "Normal",
-                reason: "Adopted",
-                note: `took over the ${noun} ${whole.name} (${id}), changed: ${fields}`,
-              }
-            : { type: "Normal", reason: "Updated", note: `changed the ${noun} ${whole.name} (${id}): ${fields}` },
-        );
+            ? (["Adopted", `took over the ${noun} ${whole.name} (${id}), changed: ${fields}`] as const)
+            : (["Updated", `changed the ${noun} ${whole.name} (${id}): ${fields}`] as const);
+        notes.push({ type: "Normal", reason, note });
         return { state: "synced", id, found, differences: [], missing };
       }
     }

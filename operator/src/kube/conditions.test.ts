@@ -1,13 +1,5 @@
 import { describe, expect, test } from "vitest";
-import {
-  type Condition,
-  conditionOf,
-  type Health,
-  healthOf,
-  type Judged,
-  nextConditions,
-  transitions,
-} from "./conditions.ts";
+import { type Condition, conditionOf, type Health, healthOf, type Judged, nextConditions } from "./conditions.ts";
 
 const early = new Date("2026-11-02T10:00:00.123Z");
 const late = new Date("2026-11-02T11:00:00.987Z");
@@ -48,16 +40,6 @@ describe("conditions", () => {
     for (const reason of ["", "two words", "Ends:", "1st", "x".repeat(1025)]) {
       expect(() => nextConditions([], [draft("Ready", "True", reason)], 1)).toThrow(RangeError);
     }
-  });
-
-  test("tell what changed", () => {
-    const next = nextConditions(
-      first,
-      [draft("Ready", "False", "Other"), draft("Reconciling", "True"), draft("New", "True")],
-      3,
-      late,
-    );
-    expect(transitions(first, next).map(({ type }) => type)).toEqual(["Ready", "New"]);
   });
 });
 

@@ -18,12 +18,9 @@ export interface Condition {
 export type ConditionDraft = Pick<Condition, "type" | "status" | "reason" | "message">;
 
 /** The draft that leaves a condition as it is. */
-export const draftOf = ({ type, status, reason, message }: ConditionDraft): ConditionDraft => ({
-  type,
-  status,
-  reason,
-  message,
-});
+export function draftOf({ type, status, reason, message }: ConditionDraft): ConditionDraft {
+  return { type, status, reason, message };
+}
 
 const MESSAGE_LIMIT = 32_768;
 const REASON_LIMIT = 1024;
@@ -50,7 +47,7 @@ export function nextConditions(
     return {
       type,
       status,
-      ...(generation === undefined ? {} : { observedGeneration: generation }),
+      observedGeneration: generation,
       lastTransitionTime: before?.status === status ? before.lastTransitionTime : secondTime(now),
       reason,
       message: message.length <= MESSAGE_LIMIT ? message : `${message.slice(0, MESSAGE_LIMIT - 1)}…`,
@@ -60,14 +57,6 @@ export function nextConditions(
 
 export function conditionOf(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
   return conditions?.find((condition) => condition.type === type);
-}
-
-/** Conditions whose status or reason is another than before, new ones among them: what events and logs tell about. */
-export function transitions(previous: readonly Condition[], next: readonly Condition[]): Condition[] {
-  return next.filter((condition) => {
-    const before = conditionOf(previous, condition.type);
-    return before?.status !== condition.status || before.reason !== condition.reason;
-  });
 }
 
 export type Health = "Current" | "InProgress" | "Failed" | "Terminating";

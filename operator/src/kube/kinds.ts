@@ -98,6 +98,10 @@ export function apiVersionOf({ group, version }: ResourceKind): string {
   return group === "" ? version : `${group}/${version}`;
 }
 
+export function objectOf(kind: ResourceKind, metadata: ObjectMeta, content: object): KubeObject {
+  return { apiVersion: apiVersionOf(kind), kind: kind.kind, metadata, ...content };
+}
+
 /** `namespace/name`, of cluster-wide objects `name`: the key of stores and work queues. */
 export type ObjectKey = string;
 

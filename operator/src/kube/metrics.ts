@@ -154,7 +154,6 @@ export class Metrics implements TransportMetrics, ReflectorMetrics, EventMetrics
         this.#reconciles.inc({ controller, result: isGood ? end : "error" });
         if (isGood) return;
         this.#errors.inc({ controller });
-        if (end === "terminal") this.#terminal.inc({ controller });
         if (end === "timeout") this.#timeouts.inc({ controller });
         if (error instanceof TypeError || error instanceof ReferenceError) this.#panics.inc({ controller });
       },

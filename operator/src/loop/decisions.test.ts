@@ -5,7 +5,6 @@ import { NetworkNotReadyError } from "../controller-client/errors.ts";
 import { errorOfAnswer, KubeError } from "../kube/client/errors.ts";
 import type { Condition } from "../kube/conditions.ts";
 import { LeadershipLostError } from "../kube/election/elector.ts";
-import { TerminalError } from "../kube/queue/worker.ts";
 import { concernsItself, concernsReferrers } from "./changes.ts";
 import { neverInNetwork, orphanReasonOf } from "./deletion.ts";
 import { reconcileFailureOf } from "./failure.ts";
@@ -102,7 +101,6 @@ describe("what an error means:", () => {
     ["another client that wrote first", kube(409, "Conflict", "x"), "Conflict", "later", false, undefined],
     ["an API server that is away", kube(0, "Unreachable", "x"), "Unreachable", "later", false, undefined],
     ["a lease that is over", new LeadershipLostError("x"), "LeadershipLostError", "later", false, undefined],
-    ["what only the spec can cure", new TerminalError("BadOverride", "config.overrides.listeners: expected a list"), "BadOverride", "change", true, "Stalled"],
     ["a fault of the program", new TypeError("undefined is not a function"), "InternalError", "later", false, "Reconciling"],
   ])("%s", (_what, error, reason, next, isStalled, more) => {
     const failure = reconcileFailureOf(error, { previous: [SYNCED], generation: 1, reconcileId: "abc" });

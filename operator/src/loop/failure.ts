@@ -2,7 +2,6 @@ import { failureOf } from "../controller-client/errors.ts";
 import { isRefusedObject, KubeError } from "../kube/client/errors.ts";
 import type { Condition, ConditionDraft } from "../kube/conditions.ts";
 import { LeadershipLostError } from "../kube/election/elector.ts";
-import { TerminalError } from "../kube/queue/worker.ts";
 import { conditionsOfFailure, kept } from "./status.ts";
 
 /**
@@ -32,17 +31,11 @@ export function reconcileFailureOf(error: unknown, o: ReconcileFailureOptions): 
   const failure = failureOf(error);
   if (failure !== undefined) {
     const { reason, message, isStalled, retry, afterMs } = failure;
-    const next = isStalled
-      ? "change"
-      : retry !== "connection"
-        ? "later"
-        : afterMs === undefined
-          ? "change"
-          : { afterMs };
+    const isLater = !isStalled && retry !== "connection";
+    const next = isLater ? "later" : isStalled || afterMs === undefined ? "change" : { afterMs };
     const conditions = conditionsOfFailure(failure, o.previous, o.generation);
     return { reason, message, conditions, next, isStalled };
   }
-  if (error instanceof TerminalError) return stalled(error.reason, error.message, "change", o.previous);
   if (error instanceof KubeError) return failureOfKubernetes(error, o.previous);
   if (error instanceof LeadershipLostError) {
     // It is another process's to show.
@@ -55,9 +48,9 @@ export function reconcileFailureOf(error: unknown, o: ReconcileFailureOptions): 
 
 function failureOfKubernetes(error: KubeError, previous: readonly Condition[]): ReconcileFailure {
   const { reason, message } = error;
-  if (isRefusedObject(error)) return stalled("ObjectRefused", withoutValues(error), "later", previous);
+  if (isRefusedObject(error)) return stalled("ObjectRefused", withoutValues(error), previous);
   if (error.isForbidden && !error.isNamespaceTerminating) {
-    return stalled("MissingPermission", message, "later", previous);
+    return stalled("MissingPermission", message, previous);
   }
   // Another client wrote first, or the server is away: no fault of the resource.
   return { reason, message, conditions: undefined, next: "later", isStalled: false };
@@ -76,13 +69,9 @@ function withoutValues({ message, status, reason, causes }: KubeError): string {
   return `the API server refuses a Secret: ${status} ${reason}${shown === "" ? "" : ` (${shown})`}`;
 }
 
-function stalled(
-  reason: string,
-  message: string,
-  next: NextReconcile,
-  previous: readonly Condition[],
-): ReconcileFailure {
-  return { reason, message, conditions: shown({ reason, message }, "Stalled", previous), next, isStalled: true };
+function stalled(reason: string, message: string, previous: readonly Condition[]): ReconcileFailure {
+  const conditions = shown({ reason, message }, "Stalled", previous);
+  return { reason, message, conditions, next: "later", isStalled: true };
 }
 
 /** `Synced` stays what it was: nothing was learned about it, and it says whether the entity is ours. */

@@ -5,7 +5,7 @@ import { KubeError } from "../kube/client/errors.ts";
 import { type Condition, type ConditionDraft, conditionOf } from "../kube/conditions.ts";
 import { type KubeObject, keyOf, type ObjectKey, splitKey } from "../kube/kinds.ts";
 import { type Priority, RetryLimiter, WorkQueue } from "../kube/queue/work-queue.ts";
-import { type Result, TerminalError, Worker } from "../kube/queue/worker.ts";
+import { type Result, Worker } from "../kube/queue/worker.ts";
 import type { Change } from "../kube/watch/reflector.ts";
 import { FINALIZER, networkKind } from "../resources/group.ts";
 import { concernsItself } from "./changes.ts";
@@ -18,7 +18,7 @@ import { type LoopParts, Session } from "./session.ts";
 import { conditionsOfBlocked, conditionsOfPause, eventTypeOf, isPaused, ownStatus } from "./status.ts";
 
 /** Failures wait no longer than this, milliseconds. */
-const LONGEST_RETRY_MS = 300_000;
+const MAX_RETRY_MS = 300_000;
 /** Most of their time is spent in waiting; what waits together is asked for together. */
 const CONCURRENCY = 8;
 /** What passes sooner than this is not worth a status and an event, milliseconds. */
@@ -55,7 +55,7 @@ export class KindLoop<R extends AnyResource> {
     this.#parts = parts;
     this.#writer = new ResourceWriter(parts.client, reconciler.kind);
     this.queue = new WorkQueue({
-      limiter: new RetryLimiter({ longestMs: LONGEST_RETRY_MS }),
+      limiter: new RetryLimiter({ maxMs: MAX_RETRY_MS }),
       metrics: metrics.queue(name),
       workers: concurrency,
     });
@@ -154,13 +154,10 @@ export class KindLoop<R extends AnyResource> {
   }
 
   async #reconcile(session: Session<R>): Promise<Result> {
-    const { reconciler } = this;
     const before = session.resource.status.conditions ?? [];
     try {
-      if (reconciler.needsFinalizer?.(session.resource) ?? true) {
-        session.resource = await this.#writer.addFinalizer(session.resource, session.signal);
-      }
-      const outcome = await reconciler.reconcile(session.resource, session);
+      session.resource = await this.#writer.addFinalizer(session.resource, session.signal);
+      const outcome = await this.reconciler.reconcile(session.resource, session);
       session.settleReads();
       const momentMs = this.#momentLeft(session.resource, outcome);
       if (momentMs > 0) return { requeueAfterMs: momentMs };
@@ -252,10 +249,6 @@ export class KindLoop<R extends AnyResource> {
   #next(session: Session<R>, next: NextReconcile, error: unknown): Result {
     if (next === "later") throw error;
     session.log.debug({ err: error, next }, "waits");
-    if (error instanceof TerminalError) {
-      this.queue.addAfter(keyOf(session.resource), this.#resyncMs());
-      throw error;
-    }
     return { requeueAfterMs: next === "change" ? this.#resyncMs() : next.afterMs };
   }
 

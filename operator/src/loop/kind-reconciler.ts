@@ -86,8 +86,6 @@ export interface ReconcileContext<R extends AnyResource = AnyResource> {
   readonly known: Known;
   /** Which operator this is, for ownership tags: the UID of the namespace `kube-system`, or what was configured. */
   readonly cluster: string;
-  /** Namespaces that this operator looks after; empty: all. */
-  readonly namespaces: readonly string[];
   /** Ends with the program and with the time of this reconcile. */
   readonly signal: AbortSignal;
   /** Says kind, namespace, name, generation and the id of this reconcile on every line. No secrets. */
@@ -118,8 +116,8 @@ export interface ReconcileContext<R extends AnyResource = AnyResource> {
 
 /**
  * One kind: what the loop can't know about it. Everything here may be called again at any point, also after a crash in the middle.
- * What `reconcile` and `remove` throw the loop turns into conditions: failures of a network, refusals of the API server (a missing right is named),
- * a `TerminalError` (stalled until something changes), and anything else as a fault of the program.
+ * What `reconcile` and `remove` throw the loop turns into conditions: failures of a network, refusals of the API server (a missing right is named), and
+ * anything else as a fault of the program.
  */
 export interface KindReconciler<R extends AnyResource = AnyResource> {
   readonly kind: ResourceKind;
@@ -133,8 +131,6 @@ export interface KindReconciler<R extends AnyResource = AnyResource> {
   readonly concurrency?: number;
   /** Other resources that this one refers to, besides `spec.networkRef`: their ids and their going wake it. */
   references?(resource: R): readonly ResourceName[];
-  /** Whether it has an effect that its deletion has to undo. Default: always. */
-  needsFinalizer?(resource: R): boolean;
   reconcile(resource: R, context: ReconcileContext<R>): Promise<Outcome<R>>;
   /**
    * Undoes what the resource did outside of the cluster. Not called when its Network is gone, or is a managed one that is being deleted, nor with the
@@ -145,7 +141,7 @@ export interface KindReconciler<R extends AnyResource = AnyResource> {
    * Runs beside the reconciles of a leader until the signal ends it. Wakes resources after changes that networks do not announce. Never throws: it asks
    * again when a network is away.
    */
-  follow?(context: FollowContext): Promise<void>;
+  readonly follow?: ((context: FollowContext) => Promise<void>) | undefined;
   /** Called in place of `remove` in those cases, for what stays in the cluster; may not ask the network. */
   abandon?(resource: R, context: ReconcileContext<R>): Promise<void>;
 }

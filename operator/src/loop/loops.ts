@@ -16,6 +16,8 @@ interface LoopsOptions extends Omit<LoopParts, "known" | "named" | "admissions">
   readonly reconcilers: readonly KindReconciler[];
   /** All our kinds: also those without a reconciler are watched, since others refer to them. */
   readonly kinds: readonly ResourceKind[];
+  /** Namespaces that this operator looks after; empty: all. */
+  readonly namespaces: readonly string[];
 }
 
 /** All kinds together: the watches, who wakes whom, and the work. */

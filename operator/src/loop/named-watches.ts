@@ -164,12 +164,7 @@ function isBehind(seen: string | undefined, { version, isGone }: ObjectState): b
 }
 
 function bare({ name, namespace, uid, resourceVersion }: KubeObject["metadata"]): KubeObject["metadata"] {
-  return {
-    name,
-    namespace,
-    uid,
-    resourceVersion,
-  };
+  return { name, namespace, uid, resourceVersion };
 }
 
 const textOf = ({ plural }: ResourceKind, namespace: string, name: string): string =>

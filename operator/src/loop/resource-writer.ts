@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { KubeClient } from "../kube/client/client.ts";
 import { KubeError } from "../kube/client/errors.ts";
-import { apiVersionOf, type KubeObject, keyOf, type ObjectKey, type ResourceKind, refOf } from "../kube/kinds.ts";
+import { type KubeObject, keyOf, type ObjectKey, objectOf, type ResourceKind, refOf } from "../kube/kinds.ts";
 import { FINALIZER } from "../resources/group.ts";
 import type { AnyResource } from "./kind-reconciler.ts";
 import { LatestObjects } from "./latest-objects.ts";
@@ -74,12 +74,7 @@ export class ResourceWriter<R extends AnyResource> {
       return resource;
     }
     const { name, namespace, uid } = resource.metadata;
-    const object = {
-      apiVersion: apiVersionOf(this.#kind),
-      kind: this.#kind.kind,
-      metadata: { name, namespace, uid },
-      status: wanted,
-    };
+    const object = objectOf(this.#kind, { name, namespace, uid }, { status: wanted });
     const answer = await this.#client.apply<R & KubeObject>(object, { status: true, signal });
     if (sameStatus(answer.status, wanted)) this.#applied.delete(key);
     else this.#applied.set(key, { wanted, got: answer.status });

@@ -24,7 +24,6 @@ export interface LoopParts {
   readonly log: Logger;
   /** Known once the cluster was asked. */
   readonly cluster: () => string;
-  readonly namespaces: readonly string[];
   readonly now: () => Date;
   /** Every resource is looked at again after this time, give or take a tenth, milliseconds. */
   readonly resyncMs: number;
@@ -46,7 +45,6 @@ export class Session<R extends AnyResource> implements ReconcileContext<R> {
   readonly mayAct: LeaderCheck;
   readonly known: Known;
   readonly cluster: string;
-  readonly namespaces: readonly string[];
   readonly metrics: Metrics;
   readonly admissions: Admissions;
   readonly signal: AbortSignal;
@@ -68,7 +66,6 @@ export class Session<R extends AnyResource> implements ReconcileContext<R> {
     this.mayAct = parts.mayAct;
     this.known = parts.known;
     this.cluster = parts.cluster();
-    this.namespaces = parts.namespaces;
     this.metrics = parts.metrics;
     this.admissions = parts.admissions;
     this.signal = o.signal;

@@ -26,9 +26,9 @@ type Checked = { readonly good: string } | { readonly problem: string };
 const INTERVAL_MS = 1_000;
 /** Of one request to a pod. */
 const REQUEST_LIMIT_MS = 5_000;
-const MOST_NAMED = 20;
+const MAX_NAMES = 20;
 /** Questions for rights. */
-const MOST_AT_ONCE = 20;
+const MAX_CONCURRENT = 20;
 
 /**
  * Are the kinds served, may this process do what an operator does, is each pod of the operator ready? Says a line for each,
@@ -91,7 +91,7 @@ async function rightsAreGiven(
     ...(namespace === undefined ? [] : questions(OWN_RIGHTS, namespace)),
   ];
   // All at once they would be more than a fair share of an API server.
-  const allowed = await mapLimit(asked, MOST_AT_ONCE, (one) => isAllowed(client, one));
+  const allowed = await mapLimit(asked, MAX_CONCURRENT, (one) => isAllowed(client, one));
   const missing = asked.filter((_, index) => !allowed[index]);
   if (missing.length === 0) {
     const where = namespaces.length === 0 ? "all namespaces" : `namespaces ${namespaces.join(", ")}`;
@@ -194,8 +194,8 @@ async function namesOf(
 }
 
 function listed(names: readonly string[]): string {
-  const more = names.length - MOST_NAMED;
-  return `${names.slice(0, MOST_NAMED).join(", ")}${more > 0 ? `, and ${more} more` : ""}`;
+  const more = names.length - MAX_NAMES;
+  return `${names.slice(0, MAX_NAMES).join(", ")}${more > 0 ? `, and ${more} more` : ""}`;
 }
 
 /**

@@ -5,7 +5,7 @@ import type { LogLevel } from "./settings.ts";
 /** Names of fields whose values are never shown, wherever they stand. */
 const SECRET_NAME =
   /^(.*password|.*token|.*jwt|.*pem|.*privatekey|data|stringData|authorization|(set-)?cookie|zt-session|svc-session)$/i;
-const DEEPEST = 5;
+const MAX_DEPTH = 5;
 
 /** One JSON object per line, without secrets. */
 export function createLogger(level: LogLevel, destination?: DestinationStream): Logger {
@@ -25,7 +25,7 @@ export function createLogger(level: LogLevel, destination?: DestinationStream): 
 function cleaned(value: unknown, depth: number): unknown {
   if (typeof value === "string") return withoutSecrets(value);
   if (typeof value !== "object" || value === null) return value;
-  if (depth > DEEPEST) return "[deeper]";
+  if (depth > MAX_DEPTH) return "[deeper]";
   if (value instanceof Error) return errorFields(value, depth);
   if (Array.isArray(value)) return value.map((item) => cleaned(item, depth + 1));
   return Object.fromEntries(

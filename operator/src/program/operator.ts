@@ -116,7 +116,7 @@ export class Operator {
             namespace,
             name: settings.leaseName,
             identity: `${settings.podName}_${randomBytes(4).toString("hex")}`,
-            ...(owner === undefined ? {} : { owner }),
+            owner,
             log,
             onChange: (isLeader) => metrics.leading(settings.leaseName, isLeader),
           });

@@ -15,7 +15,7 @@ const STOP_LIMIT_MS = 25_000;
 /** Runs the operator until a signal ends it. Answers the exit status: 1 when it has to start again as a standby. */
 export async function run(settings: OperatorSettings, version: string): Promise<number> {
   const log = createLogger(settings.logLevel);
-  const cluster = await clusterOf(settings);
+  const cluster = await findCluster(settings);
   const metrics = new Metrics();
   metrics.collectProcess();
   const o = { kinds: KINDS, metrics, userAgent: `sallyport-operator/${version}` };
@@ -69,7 +69,7 @@ async function withClient(
   version: string,
   use: (client: HttpKubeClient, namespace: string | undefined) => Promise<number>,
 ): Promise<number> {
-  const cluster = await clusterOf(settings);
+  const cluster = await findCluster(settings);
   const client = new HttpKubeClient(cluster, { kinds: KINDS, userAgent: `sallyport-operator/${version}` });
   try {
     return await use(client, cluster.namespace);
@@ -77,13 +77,6 @@ async function withClient(
     await client.close();
   }
 }
-
-const clusterOf = ({ kubeconfig, context, server }: ClusterSettings) =>
-  findCluster({
-    kubeconfig,
-    context,
-    server,
-  });
 
 function stopSignal(onStop: () => void): AbortSignal {
   const stop = new AbortController();

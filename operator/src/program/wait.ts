@@ -68,7 +68,7 @@ async function statesOf(
   selector: string | undefined,
   signal: AbortSignal,
 ): Promise<State[]> {
-  const o = { signal, ...(selector === undefined ? {} : { labelSelector: selector }) };
+  const o = { signal, labelSelector: selector };
   const places = namespaces.length === 0 ? [undefined] : namespaces;
   const lists = await Promise.all(
     KINDS.flatMap((kind) => places.map(async (place) => (await client.list<Waited>(kind, place, o)).items)),

@@ -105,8 +105,6 @@ export const condition = struct("One aspect of the state of the resource.", {
   message: text("Reason and remedy, for people.", { max: 32768 }),
 });
 
-export type Condition = z.output<typeof condition>;
-
 /** What every kind's status has. */
 export const statusFields = {
   observedGeneration: integer(

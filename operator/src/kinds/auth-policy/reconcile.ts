@@ -1,6 +1,6 @@
 import { type Collection, writable } from "../../entity/collection.ts";
 import { type EntityKind, type FoundEntity, sameJson, sameSet } from "../../entity/plan.ts";
-import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
+import { entityReconciler } from "../../entity/reconcile.ts";
 import { sortedSet } from "../../entity/references.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { authPolicyKind } from "../../resources/group.ts";
@@ -43,7 +43,7 @@ interface AuthPolicyFields {
   readonly secondary: { readonly requireTotp: boolean; readonly requireExtJwtSigner?: string };
 }
 
-export interface FoundAuthPolicy extends FoundEntity {
+interface FoundAuthPolicy extends FoundEntity {
   readonly primary: {
     readonly cert: CertificateLogin;
     readonly extJwt: Omit<TokenLogin, "allowedSigners"> & { readonly allowedSigners?: readonly string[] | null };
@@ -116,14 +116,11 @@ export const authPolicies: Collection<AuthPolicyFields, FoundAuthPolicy> = {
   list: (client, query, call) => client.listAuthPolicies({ query }, call),
   detail: async (client, id, call) => (await client.detailAuthPolicy({ params: { id } }, call)).data,
   create: async (client, body, call) => (await client.createAuthPolicy({ body: writable(body) }, call)).data.id,
-  change: (client, { found: { id }, whole }, call) =>
-    client.updateAuthPolicy({ params: { id }, body: writable(whole) }, call),
-  retag(client, { id, name, primary, secondary }, tags, call) {
-    const { requireTotp, requireExtJwtSigner } = secondary;
-    const signer = requireExtJwtSigner ? { requireExtJwtSigner } : {};
+  replace: (client, { id }, body, call) => client.updateAuthPolicy({ params: { id }, body: writable(body) }, call),
+  fieldsOf({ primary, secondary: { requireTotp, requireExtJwtSigner } }) {
     const extJwt = { ...primary.extJwt, allowedSigners: primary.extJwt.allowedSigners ?? [] };
-    const whole = { name, tags, primary: { ...primary, extJwt }, secondary: { requireTotp, ...signer } };
-    return client.updateAuthPolicy({ params: { id }, body: writable(whole) }, call);
+    const signer = requireExtJwtSigner ? { requireExtJwtSigner } : {};
+    return { primary: { ...primary, extJwt }, secondary: { requireTotp, ...signer } };
   },
   delete: (client, id, call) => client.deleteAuthPolicy({ params: { id } }, call),
 };
@@ -132,5 +129,4 @@ export const authPolicyReconciler: KindReconciler<AuthPolicyResource> = entityRe
   kind: authPolicyKind,
   entity: authPolicy,
   collection: authPolicies,
-  lookUp: noLookUp,
 });

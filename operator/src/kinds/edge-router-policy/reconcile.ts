@@ -1,6 +1,6 @@
 import { type Collection, writable } from "../../entity/collection.ts";
 import { type EntityKind, type FoundEntity, sameSet } from "../../entity/plan.ts";
-import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
+import { entityReconciler } from "../../entity/reconcile.ts";
 import { named, renderSelector } from "../../entity/references.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { edgeRouterPolicyKind } from "../../resources/group.ts";
@@ -12,7 +12,7 @@ interface EdgeRouterPolicyFields {
   readonly identityRoles: readonly string[];
 }
 
-export interface FoundEdgeRouterPolicy extends FoundEntity {
+interface FoundEdgeRouterPolicy extends FoundEntity {
   readonly semantic: string;
   readonly edgeRouterRoles?: readonly string[] | null;
   readonly identityRoles?: readonly string[] | null;
@@ -27,14 +27,8 @@ export const edgeRouterPolicy: EntityKind<EdgeRouterPolicySpec, EdgeRouterPolicy
   references: (spec) => [...routers(spec), ...identities(spec)],
   idFields: ["edgeRouterIds", "identityIds"],
   desired(spec, surroundings) {
-    const router = renderSelector(
-      { roles: spec.edgeRouterRoles, references: routers(spec), ids: spec.edgeRouterIds },
-      surroundings,
-    );
-    const identity = renderSelector(
-      { roles: spec.identityRoles, references: identities(spec), ids: spec.identityIds },
-      surroundings,
-    );
+    const router = renderSelector(spec, "edgeRouter", routers(spec), surroundings);
+    const identity = renderSelector(spec, "identity", identities(spec), surroundings);
     return {
       fields: { semantic: spec.semantic, edgeRouterRoles: router.roles, identityRoles: identity.roles },
       missing: [...router.missing, ...identity.missing],
@@ -53,17 +47,13 @@ export const edgeRouterPolicies: Collection<EdgeRouterPolicyFields, FoundEdgeRou
   list: (client, query, call) => client.listEdgeRouterPolicies({ query }, call),
   detail: async (client, id, call) => (await client.detailEdgeRouterPolicy({ params: { id } }, call)).data,
   create: async (client, body, call) => (await client.createEdgeRouterPolicy({ body: writable(body) }, call)).data.id,
-  change: (client, { found: { id }, whole }, call) =>
-    client.updateEdgeRouterPolicy({ params: { id }, body: writable(whole) }, call),
-  retag(client, found, tags, call) {
-    const fields = {
-      semantic: found.semantic as "AnyOf",
-      edgeRouterRoles: found.edgeRouterRoles ?? [],
-      identityRoles: found.identityRoles ?? [],
-    };
-    const body = { ...fields, name: found.name, tags };
-    return client.updateEdgeRouterPolicy({ params: { id: found.id }, body: writable(body) }, call);
-  },
+  replace: (client, { id }, body, call) =>
+    client.updateEdgeRouterPolicy({ params: { id }, body: writable(body) }, call),
+  fieldsOf: (found) => ({
+    semantic: found.semantic as "AnyOf",
+    edgeRouterRoles: found.edgeRouterRoles ?? [],
+    identityRoles: found.identityRoles ?? [],
+  }),
   delete: (client, id, call) => client.deleteEdgeRouterPolicy({ params: { id } }, call),
 };
 
@@ -71,5 +61,4 @@ export const edgeRouterPolicyReconciler: KindReconciler<EdgeRouterPolicyResource
   kind: edgeRouterPolicyKind,
   entity: edgeRouterPolicy,
   collection: edgeRouterPolicies,
-  lookUp: noLookUp,
 });

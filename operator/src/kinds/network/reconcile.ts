@@ -26,7 +26,8 @@ export function networkReconciler(o: NetworkReconcilerOptions): KindReconciler<N
       firstLogins.forget(refOf(resource));
       return await removeNetwork(resource, context, o);
     },
-    abandon: abandonNetwork,
+    // The same without waiting.
+    abandon: async (resource, context) => void (await release(resource, context)),
   };
 }
 
@@ -57,11 +58,6 @@ async function removeNetwork(resource: NetworkResource, context: NetworkContext,
   return { state: "released", events: [{ type: "Normal", reason: "DataRetained", action: "Delete", note }] };
 }
 
-/** The same without waiting. */
-async function abandonNetwork(resource: NetworkResource, context: NetworkContext): Promise<void> {
-  await release(resource, context);
-}
-
 function inUse(waiting: readonly AnyResource[]): string {
   const names = waiting.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort();
   const more = names.length > SHOWN ? ` and ${names.length - SHOWN} more` : "";
@@ -88,9 +84,7 @@ async function release(resource: NetworkResource, context: NetworkContext): Prom
     // What the user has put there is the user's.
     if (found === undefined || !isChild(found, resource)) continue;
     if (managed.retention === "Retain") kept.push(`${kind.kind} ${name}`);
-    else await context.client.delete(ref, { signal: context.signal, ...uidOf(found) });
+    else await context.client.delete(ref, { signal: context.signal, uid: found.metadata.uid });
   }
   return kept;
 }
-
-const uidOf = ({ metadata: { uid } }: KubeObject) => (uid === undefined ? {} : { uid });

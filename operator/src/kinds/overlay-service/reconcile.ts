@@ -2,7 +2,7 @@ import type { ManagementClient } from "../../controller-client/connection.ts";
 import { RequestBatch } from "../../controller-client/request-batch.ts";
 import { type Collection, writable } from "../../entity/collection.ts";
 import { type EntityKind, type FoundEntity, sameSet } from "../../entity/plan.ts";
-import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
+import { entityReconciler } from "../../entity/reconcile.ts";
 import { idsOf, named, scopedAttributes, sortedSet } from "../../entity/references.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { overlayServiceKind } from "../../resources/group.ts";
@@ -98,21 +98,18 @@ export const services: Collection<ServiceFields, FoundOverlayService> = {
   detail: async (client, id, call) => (await client.detailService({ params: { id } }, call)).data,
   create: async (client, body, call) => (await client.createService({ body: writable(body) }, call)).data.id,
   // Some servers take another value here, though it is fixed when a service is made.
-  change: (client, { found, whole }, call) => {
-    const body = { ...whole, encryptionRequired: found.encryptionRequired ?? whole.encryptionRequired };
-    return client.updateService({ params: { id: found.id }, body: writable(body) }, call);
+  replace: (client, found, body, call) => {
+    const { encryptionRequired = body.encryptionRequired } = found;
+    const kept = { ...body, encryptionRequired };
+    return client.updateService({ params: { id: found.id }, body: writable(kept) }, call);
   },
-  retag(client, found, tags, call) {
-    const fields = {
-      encryptionRequired: found.encryptionRequired ?? true,
-      roleAttributes: found.roleAttributes ?? [],
-      configs: found.configs ?? [],
-      terminatorStrategy: found.terminatorStrategy ?? "",
-      maxIdleTimeMillis: found.maxIdleTimeMillis ?? 0,
-    };
-    const body = { ...fields, name: found.name, tags };
-    return client.updateService({ params: { id: found.id }, body: writable(body) }, call);
-  },
+  fieldsOf: (found) => ({
+    encryptionRequired: found.encryptionRequired ?? true,
+    roleAttributes: found.roleAttributes ?? [],
+    configs: found.configs ?? [],
+    terminatorStrategy: found.terminatorStrategy ?? "",
+    maxIdleTimeMillis: found.maxIdleTimeMillis ?? 0,
+  }),
   delete: (client, id, call) => client.deleteService({ params: { id } }, call),
 };
 
@@ -126,7 +123,6 @@ export const overlayServiceReconciler: KindReconciler<OverlayServiceResource> = 
   follow: followHosting,
   entity: overlayService,
   collection: services,
-  lookUp: noLookUp,
   async statusOf(client, id, { wasMade }, signal) {
     const terminators = wasMade ? 0 : await terminatorCounts.of(client, id, signal);
     return { terminators, hosted: terminators > 0 };

@@ -15,7 +15,7 @@ interface ConfigFields {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-export interface FoundConfig extends FoundEntity {
+interface FoundConfig extends FoundEntity {
   readonly configTypeId: string;
   readonly data?: Readonly<Record<string, unknown>> | null;
 }
@@ -104,12 +104,7 @@ export const configs: Collection<ConfigFields, FoundConfig> = {
   list: (client, query, call) => client.listConfigs({ query }, call),
   detail: async (client, id, call) => (await client.detailConfig({ params: { id } }, call)).data,
   create: async (client, body, call) => (await client.createConfig({ body: writable(body) }, call)).data.id,
-  change: (client, { found: { id }, whole }, call) =>
-    client.updateConfig({ params: { id }, body: writable(whole) }, call),
-  retag(client, found, tags, call) {
-    const fields = { data: found.data ?? {} };
-    const body = { ...fields, name: found.name, tags };
-    return client.updateConfig({ params: { id: found.id }, body: writable(body) }, call);
-  },
+  replace: (client, { id }, body, call) => client.updateConfig({ params: { id }, body: writable(body) }, call),
+  fieldsOf: ({ configTypeId, data }) => ({ configTypeId, data: data ?? {} }),
   delete: (client, id, call) => client.deleteConfig({ params: { id } }, call),
 };

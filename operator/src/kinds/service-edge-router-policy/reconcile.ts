@@ -1,6 +1,6 @@
 import { type Collection, writable } from "../../entity/collection.ts";
 import { type EntityKind, type FoundEntity, sameSet } from "../../entity/plan.ts";
-import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
+import { entityReconciler } from "../../entity/reconcile.ts";
 import { named, renderSelector } from "../../entity/references.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { serviceEdgeRouterPolicyKind } from "../../resources/group.ts";
@@ -12,7 +12,7 @@ interface ServiceEdgeRouterPolicyFields {
   readonly serviceRoles: readonly string[];
 }
 
-export interface FoundServiceEdgeRouterPolicy extends FoundEntity {
+interface FoundServiceEdgeRouterPolicy extends FoundEntity {
   readonly semantic: string;
   readonly edgeRouterRoles?: readonly string[] | null;
   readonly serviceRoles?: readonly string[] | null;
@@ -30,14 +30,8 @@ export const serviceEdgeRouterPolicy: EntityKind<
   references: (spec) => [...routers(spec), ...services(spec)],
   idFields: ["edgeRouterIds", "serviceIds"],
   desired(spec, surroundings) {
-    const router = renderSelector(
-      { roles: spec.edgeRouterRoles, references: routers(spec), ids: spec.edgeRouterIds },
-      surroundings,
-    );
-    const service = renderSelector(
-      { roles: spec.serviceRoles, references: services(spec), ids: spec.serviceIds },
-      surroundings,
-    );
+    const router = renderSelector(spec, "edgeRouter", routers(spec), surroundings);
+    const service = renderSelector(spec, "service", services(spec), surroundings);
     return {
       fields: { semantic: spec.semantic, edgeRouterRoles: router.roles, serviceRoles: service.roles },
       missing: [...router.missing, ...service.missing],
@@ -55,17 +49,13 @@ export const serviceEdgeRouterPolicies: Collection<ServiceEdgeRouterPolicyFields
   detail: async (client, id, call) => (await client.detailServiceEdgeRouterPolicy({ params: { id } }, call)).data,
   create: async (client, body, call) =>
     (await client.createServiceEdgeRouterPolicy({ body: writable(body) }, call)).data.id,
-  change: (client, { found: { id }, whole }, call) =>
-    client.updateServiceEdgeRouterPolicy({ params: { id }, body: writable(whole) }, call),
-  retag(client, found, tags, call) {
-    const fields = {
-      semantic: found.semantic as "AnyOf",
-      edgeRouterRoles: found.edgeRouterRoles ?? [],
-      serviceRoles: found.serviceRoles ?? [],
-    };
-    const body = { ...fields, name: found.name, tags };
-    return client.updateServiceEdgeRouterPolicy({ params: { id: found.id }, body: writable(body) }, call);
-  },
+  replace: (client, { id }, body, call) =>
+    client.updateServiceEdgeRouterPolicy({ params: { id }, body: writable(body) }, call),
+  fieldsOf: (found) => ({
+    semantic: found.semantic as "AnyOf",
+    edgeRouterRoles: found.edgeRouterRoles ?? [],
+    serviceRoles: found.serviceRoles ?? [],
+  }),
   delete: (client, id, call) => client.deleteServiceEdgeRouterPolicy({ params: { id } }, call),
 };
 
@@ -73,5 +63,4 @@ export const serviceEdgeRouterPolicyReconciler: KindReconciler<ServiceEdgeRouter
   kind: serviceEdgeRouterPolicyKind,
   entity: serviceEdgeRouterPolicy,
   collection: serviceEdgeRouterPolicies,
-  lookUp: noLookUp,
 });

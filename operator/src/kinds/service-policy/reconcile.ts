@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Collection, writable } from "../../entity/collection.ts";
 import { type EntityKind, type FoundEntity, sameSet } from "../../entity/plan.ts";
-import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
+import { entityReconciler } from "../../entity/reconcile.ts";
 import { named, renderSelector, sortedSet } from "../../entity/references.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { servicePolicyKind } from "../../resources/group.ts";
@@ -15,7 +15,7 @@ interface ServicePolicyFields {
   readonly postureCheckRoles: readonly string[];
 }
 
-export interface FoundServicePolicy extends FoundEntity {
+interface FoundServicePolicy extends FoundEntity {
   readonly type: string;
   readonly semantic: string;
   readonly identityRoles?: readonly string[] | null;
@@ -37,18 +37,9 @@ export const servicePolicy: EntityKind<ServicePolicySpec, ServicePolicyFields, F
   // Checks only restrict: those of any owner will do.
   idFields: ["identityIds", "serviceIds"],
   desired(spec, surroundings) {
-    const identity = renderSelector(
-      { roles: spec.identityRoles, references: identities(spec), ids: spec.identityIds },
-      surroundings,
-    );
-    const service = renderSelector(
-      { roles: spec.serviceRoles, references: services(spec), ids: spec.serviceIds },
-      surroundings,
-    );
-    const check = renderSelector(
-      { roles: spec.postureCheckRoles, references: checks(spec), ids: spec.postureCheckIds },
-      surroundings,
-    );
+    const identity = renderSelector(spec, "identity", identities(spec), surroundings);
+    const service = renderSelector(spec, "service", services(spec), surroundings);
+    const check = renderSelector(spec, "postureCheck", checks(spec), surroundings);
     const isWithoutCheck = check.missing.length > 0;
     return {
       fields: {
@@ -82,19 +73,14 @@ export const servicePolicies: Collection<ServicePolicyFields, FoundServicePolicy
   list: (client, query, call) => client.listServicePolicies({ query }, call),
   detail: async (client, id, call) => (await client.detailServicePolicy({ params: { id } }, call)).data,
   create: async (client, body, call) => (await client.createServicePolicy({ body: writable(body) }, call)).data.id,
-  change: (client, { found: { id }, whole }, call) =>
-    client.updateServicePolicy({ params: { id }, body: writable(whole) }, call),
-  retag(client, found, tags, call) {
-    const fields = {
-      type: found.type as "Dial",
-      semantic: found.semantic as "AnyOf",
-      identityRoles: found.identityRoles ?? [],
-      serviceRoles: found.serviceRoles ?? [],
-      postureCheckRoles: found.postureCheckRoles ?? [],
-    };
-    const body = { ...fields, name: found.name, tags };
-    return client.updateServicePolicy({ params: { id: found.id }, body: writable(body) }, call);
-  },
+  replace: (client, { id }, body, call) => client.updateServicePolicy({ params: { id }, body: writable(body) }, call),
+  fieldsOf: (found) => ({
+    type: found.type as "Dial",
+    semantic: found.semantic as "AnyOf",
+    identityRoles: found.identityRoles ?? [],
+    serviceRoles: found.serviceRoles ?? [],
+    postureCheckRoles: found.postureCheckRoles ?? [],
+  }),
   delete: (client, id, call) => client.deleteServicePolicy({ params: { id } }, call),
 };
 
@@ -111,7 +97,6 @@ export const servicePolicyReconciler: KindReconciler<ServicePolicyResource> = en
   kind: servicePolicyKind,
   entity: servicePolicy,
   collection: servicePolicies,
-  lookUp: noLookUp,
   keepsStatus: true,
   async statusOf(client, id, { spec }, signal) {
     const input = { params: { id }, query: ONE };

@@ -12,15 +12,15 @@ export interface CallOptions {
 
 interface Selection {
   /** As kubectl takes it: `app=edge,tier in (a,b)`. */
-  readonly labelSelector?: string;
-  readonly fieldSelector?: string;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
 }
 
 export interface ListOptions extends CallOptions, Selection {
   /** Objects per page; default 500. All pages are read. */
   readonly limit?: number;
   /** `0`: the server may answer from its cache, which may be old but is cheap. Default: the newest state. */
-  readonly resourceVersion?: string;
+  readonly resourceVersion?: string | undefined;
 }
 
 export interface KubeList<T> {
@@ -48,10 +48,9 @@ export interface WriteOptions extends CallOptions {
 export interface DeleteOptions extends CallOptions {
   readonly propagation?: "Background" | "Foreground" | "Orphan";
   /** Delete only this very object: another one of the same name is a conflict. */
-  readonly uid?: string;
+  readonly uid?: string | undefined;
   /** Delete only this state of the object. */
-  readonly resourceVersion?: string;
-  readonly gracePeriodSeconds?: number;
+  readonly resourceVersion?: string | undefined;
 }
 
 export interface TokenOptions extends CallOptions {
@@ -62,14 +61,12 @@ export interface TokenOptions extends CallOptions {
 }
 
 export interface WatchOptions extends Selection {
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   /** Events behind this version; absent: all objects first, as ADDED. */
   readonly resourceVersion?: string;
   readonly signal?: AbortSignal;
   /** The server ends the watch after this time; default random in 300..600 s. */
   readonly timeoutSeconds?: number;
-  /** All objects come first as ADDED, then a bookmark for which {@link endsInitialEvents} is true. */
-  readonly sendInitialEvents?: boolean;
   /** The server has agreed: events come when there are any. */
   readonly onOpen?: () => void;
 }
@@ -107,9 +104,4 @@ export interface KubeClient {
    * Resuming is the business of a Reflector.
    */
   watch<T extends KubeObject>(kind: ResourceKind, o?: WatchOptions): AsyncIterable<WatchEvent<T>>;
-}
-
-/** True for the bookmark that ends the objects that `sendInitialEvents` asked for. */
-export function endsInitialEvents(event: WatchEvent): boolean {
-  return event.type === "BOOKMARK" && event.object.metadata.annotations?.["k8s.io/initial-events-end"] === "true";
 }

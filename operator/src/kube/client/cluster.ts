@@ -6,14 +6,14 @@ import { join } from "node:path";
 /** Whom a client shows itself as, and whom it trusts. PEM texts. */
 export interface Credentials {
   /** Authorities of the server; absent: those of the system. */
-  readonly ca?: string;
-  readonly cert?: string;
-  readonly key?: string;
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
   /** The whole header: `Bearer …`. */
-  readonly authorization?: string;
+  readonly authorization?: string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
   /** Name in the server's certificate, when it is not the host of the URL. */
-  readonly serverName?: string;
+  readonly serverName?: string | undefined;
   /** Takes any certificate; only a kubeconfig that says so sets it. */
   readonly trustsAnyServer?: boolean;
 }
@@ -25,7 +25,7 @@ export interface Cluster {
   /** Never through a proxy of the environment. */
   readonly isNear?: boolean;
   /** The namespace that this process belongs to, when it is known. */
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   /** Reads the credentials. They change during a process's life: files are rotated, tokens expire. `fresh` says that what was read before was refused. */
   credentials(fresh: boolean): Promise<Credentials>;
 }
@@ -59,22 +59,13 @@ export async function findCluster(o: FindClusterOptions = {}): Promise<Cluster> 
   const { server, kubeconfig, context, env = process.env, serviceAccountFolder } = o;
   if (server !== undefined) return clusterAt(server);
   if (kubeconfig === undefined && context === undefined && isInCluster(env)) {
-    return await inCluster({ env, folder: serviceAccountFolder });
+    return await inCluster(env, serviceAccountFolder);
   }
-  return await fromKubeconfig({
-    path: kubeconfig,
-    context,
-  });
+  return await fromKubeconfig(kubeconfig, context);
 }
 
 /** Where Kubernetes mounts the token of a pod's service account. */
 export const SERVICE_ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount";
-
-interface InClusterOptions {
-  readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Holds `token`, `ca.crt` and `namespace`. */
-  readonly folder?: string | undefined;
-}
 
 /** True where Kubernetes says that this process is in a pod. */
 export function isInCluster(env: Readonly<Record<string, string | undefined>> = process.env): boolean {
@@ -86,10 +77,10 @@ export function isInCluster(env: Readonly<Record<string, string | undefined>> = 
  * since the kubelet replaces the files while the pod runs.
  * @throws ClusterConfigError outside a pod, or when the files are not there
  */
-export async function inCluster({
-  env = process.env,
+export async function inCluster(
+  env: Readonly<Record<string, string | undefined>> = process.env,
   folder = SERVICE_ACCOUNT_FOLDER,
-}: InClusterOptions = {}): Promise<Cluster> {
+): Promise<Cluster> {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env;
   if (!host || !port) {
     throw new ClusterConfigError(
@@ -121,19 +112,14 @@ export async function inCluster({
   };
 }
 
-interface KubeconfigOptions {
-  /** Default: what `KUBECONFIG` names, else `~/.kube/config`. */
-  readonly path?: string | undefined;
-  /** Default: the current context of the file. */
-  readonly context?: string | undefined;
-}
-
 /**
  * The API server of a kubeconfig file, with all that such a file knows: tokens, certificates, programs that fetch credentials, OpenID Connect.
  * The library that understands this takes about 85 MB of memory, so it is loaded only here, and never in a pod.
+ * @param path default: what `KUBECONFIG` names, else `~/.kube/config`
+ * @param context default: the current one of the file
  * @throws ClusterConfigError when there is no such file or context
  */
-export async function fromKubeconfig({ path, context }: KubeconfigOptions = {}): Promise<Cluster> {
+export async function fromKubeconfig(path?: string, context?: string): Promise<Cluster> {
   const { KubeConfig } = await import("@kubernetes/client-node");
   const load = (): InstanceType<typeof KubeConfig> => {
     const config = new KubeConfig();
@@ -160,7 +146,7 @@ export async function fromKubeconfig({ path, context }: KubeconfigOptions = {}):
   const namespace = config.getContextObject(config.getCurrentContext())?.namespace;
   return {
     server: new URL(cluster.server),
-    ...(namespace === undefined ? {} : { namespace }),
+    namespace,
     credentials: async (fresh) => {
       if (fresh) config = load();
       const options: RequestOptions = {};
@@ -176,13 +162,13 @@ function credentialsOf(options: RequestOptions): Credentials {
   );
   const { authorization, ...others } = headers;
   const basic = options.auth ? `Basic ${Buffer.from(options.auth).toString("base64")}` : undefined;
-  const shown = authorization ?? basic;
+  const text = (value: unknown): string | undefined => (value ? String(value) : undefined);
   return {
-    ...(options.ca ? { ca: String(options.ca) } : {}),
-    ...(options.cert ? { cert: String(options.cert) } : {}),
-    ...(options.key ? { key: String(options.key) } : {}),
-    ...(options.servername ? { serverName: options.servername } : {}),
-    ...(shown === undefined ? {} : { authorization: shown }),
+    ca: text(options.ca),
+    cert: text(options.cert),
+    key: text(options.key),
+    serverName: options.servername || undefined,
+    authorization: authorization ?? basic,
     headers: others,
     trustsAnyServer: options.rejectUnauthorized === false,
   };

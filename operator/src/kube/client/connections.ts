@@ -68,11 +68,7 @@ export class Connections {
       return this.#current;
     }
     const { ca, cert, key } = credentials;
-    const secureContext = createSecureContext({
-      ...(ca === undefined ? {} : { ca }),
-      ...(cert === undefined ? {} : { cert }),
-      ...(key === undefined ? {} : { key }),
-    });
+    const secureContext = createSecureContext({ ca, cert, key });
     this.#current = {
       credentials,
       requests: this.#pool(credentials, secureContext, REQUEST_CONNECTIONS),
@@ -113,7 +109,7 @@ export class Connections {
         rejectUnauthorized: !trustsAnyServer,
         // One for all: else each connection holds the authorities, parsed.
         secureContext,
-        ...(serverName === undefined ? {} : { servername: serverName }),
+        servername: serverName,
       }),
     });
   }

@@ -12,7 +12,7 @@ interface KubeErrorInit {
   readonly reason: string;
   readonly message: string;
   readonly causes?: readonly KubeErrorCause[];
-  readonly retryAfterMs?: number;
+  readonly retryAfterMs?: number | undefined;
   readonly cause?: unknown;
 }
 
@@ -26,7 +26,7 @@ export class KubeError extends Error {
   readonly reason: string;
   readonly causes: readonly KubeErrorCause[];
   /** How long the server asks to wait, milliseconds; at most five minutes. */
-  readonly retryAfterMs?: number;
+  readonly retryAfterMs: number | undefined;
 
   constructor(init: KubeErrorInit) {
     super(init.message, init.cause === undefined ? undefined : { cause: init.cause });
@@ -34,7 +34,7 @@ export class KubeError extends Error {
     this.status = init.status;
     this.reason = init.reason;
     this.causes = init.causes ?? [];
-    if (init.retryAfterMs !== undefined) this.retryAfterMs = init.retryAfterMs;
+    this.retryAfterMs = init.retryAfterMs;
   }
 
   get isNotFound(): boolean {
@@ -74,19 +74,10 @@ export class KubeError extends Error {
   get isUnreachable(): boolean {
     return this.status === 0;
   }
-
-  /** Fields that another manager owns, with its name, of a refused apply. */
-  get fieldConflicts(): readonly { readonly field: string; readonly manager: string }[] {
-    return this.causes.flatMap(({ reason, field, message }) =>
-      reason === "FieldManagerConflict"
-        ? [{ field: field ?? "", manager: /conflict with "([^"]*)"/.exec(message ?? "")?.[1] ?? "" }]
-        : [],
-    );
-  }
 }
 
 /** Servers, and proxies before them, may ask for more: the client waits no longer than this. */
-const LONGEST_WAIT_MS = 300_000;
+const MAX_WAIT_MS = 300_000;
 
 /** The error of an answer whose body may be a Status object. `asked` names the request: `GET /api/v1/…`. */
 export function errorOfAnswer(asked: string, status: number, body: unknown, retryAfterMs?: number): KubeError {
@@ -102,7 +93,7 @@ export function errorOfAnswer(asked: string, status: number, body: unknown, retr
     reason,
     message: `${asked}: ${status} ${reason}: ${text}${advice === undefined ? "" : ` (${advice})`}`,
     causes,
-    ...(wait === undefined ? {} : { retryAfterMs: Math.min(wait, LONGEST_WAIT_MS) }),
+    retryAfterMs: wait && Math.min(wait, MAX_WAIT_MS),
   });
 }
 

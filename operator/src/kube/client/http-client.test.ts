@@ -72,7 +72,9 @@ describe("a client", () => {
     await api.client.apply(configMap("1"), { manager: "human" });
     const error = await failure(api.client.apply(configMap("2"), { force: false }));
     expect(error.isConflict).toBe(true);
-    expect(error.fieldConflicts).toEqual([{ field: ".data.value", manager: "human" }]);
+    expect(error.causes).toMatchObject([
+      { field: ".data.value", message: expect.stringContaining('conflict with "human"') },
+    ]);
   });
 
   test("a kind that it does not know is an error of the caller", async () => {
@@ -257,7 +259,7 @@ describe("credentials", () => {
 
   function pod({ url }: { url: string }): Promise<Cluster> {
     const { hostname, port } = new URL(url);
-    return inCluster({ folder, env: { KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port } });
+    return inCluster({ KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port }, folder);
   }
 
   test("of a pod: token and authority from the files, over kept connections", async () => {
@@ -308,7 +310,7 @@ describe("credentials", () => {
 
   test("without a pod or its files the error says what to do", async () => {
     expect(isInCluster({})).toBe(false);
-    await expect(inCluster({ env: {} })).rejects.toThrow(ClusterConfigError);
+    await expect(inCluster({})).rejects.toThrow(ClusterConfigError);
     await expect(pod({ url: "https://127.0.0.1:1" })).rejects.toThrow(/automountServiceAccountToken/);
     await writeFile(join(folder, "namespace"), "overlay");
     const { credentials } = await pod({ url: "https://127.0.0.1:1" });
@@ -322,13 +324,13 @@ describe("credentials", () => {
     const plain = await FakeApiServer.start({ tokens: new Set(["secret"]) });
     const path = join(folder, "config");
     await writeFile(path, plain.kubeconfig);
-    const cluster = await fromKubeconfig({ path });
+    const cluster = await fromKubeconfig(path);
     expect(cluster.namespace).toBe("default");
     const other = new HttpKubeClient(cluster);
     expect(await other.get(ref)).toBeUndefined();
     expect(plain.requests[0]?.authorization).toBe("Bearer secret");
-    await expect(fromKubeconfig({ path, context: "no" })).rejects.toThrow(/has no context no; it has fake/);
-    await expect(fromKubeconfig({ path: join(folder, "none") })).rejects.toThrow(ClusterConfigError);
+    await expect(fromKubeconfig(path, "no")).rejects.toThrow(/has no context no; it has fake/);
+    await expect(fromKubeconfig(join(folder, "none"))).rejects.toThrow(ClusterConfigError);
     await other.close();
     await plain.close();
   });

@@ -128,14 +128,13 @@ export class HttpKubeClient implements KubeClient {
   }
 
   async delete(ref: ObjectRef, o: DeleteOptions = {}): Promise<boolean> {
-    const { propagation, uid, resourceVersion, gracePeriodSeconds } = o;
+    const { propagation, uid, resourceVersion } = o;
     const preconditions = uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
     const body = {
       apiVersion: "v1",
       kind: "DeleteOptions",
       propagationPolicy: propagation ?? "Background",
       preconditions,
-      gracePeriodSeconds,
     };
     const gone = this.#send({ method: "DELETE", path: objectPath(ref), body, isRepeatable: true }, o);
     return (await orUndefined(gone)) !== undefined;

@@ -46,7 +46,6 @@ function parametersOf(o: WatchOptions): Record<string, string | number | boolean
     resourceVersion: o.resourceVersion,
     labelSelector: o.labelSelector,
     fieldSelector: o.fieldSelector,
-    ...(o.sendInitialEvents ? { sendInitialEvents: true, resourceVersionMatch: "NotOlderThan" } : {}),
   };
 }
 

@@ -35,7 +35,7 @@ export interface ElectorOptions {
   /** Different in every process, also in every start of one pod. */
   readonly identity: string;
   /** With which the Lease goes; absent: it stays. */
-  readonly owner?: OwnerReference;
+  readonly owner?: OwnerReference | undefined;
   /** Others take over when the lease was not renewed for this long; default 15,000. */
   readonly leaseDurationMs?: number;
   /** The leader gives up when it could not renew for this long; default 10,000. */

@@ -22,7 +22,6 @@ export interface EventNote {
   readonly action: string;
   /** For people; no secrets. */
   readonly note: string;
-  readonly related?: KubeObject;
 }
 
 interface EventRecorderOptions {
@@ -78,7 +77,7 @@ export class EventRecorder {
     if (this.#isClosed) return;
     const { metadata } = regarding;
     const object = `${metadata.namespace ?? ""}/${regarding.kind}/${metadata.name}/${metadata.uid ?? ""}`;
-    const like = [object, event.type, event.reason, event.action, event.related?.metadata.uid ?? ""].join("|");
+    const like = [object, event.type, event.reason, event.action].join("|");
     const isFlood = this.#filter.isFlood(like, event.note);
     const key = isFlood ? `${like}|*` : `${like}|${event.note}`;
     const known = this.#series.get(key);
@@ -138,7 +137,6 @@ export class EventRecorder {
       type: event.type,
       note: clipped(event.note),
       regarding: referenceTo(regarding),
-      ...(event.related === undefined ? {} : { related: referenceTo(event.related) }),
     };
     const run = async (signal: AbortSignal): Promise<void> => {
       try {

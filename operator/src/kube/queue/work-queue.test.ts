@@ -3,7 +3,7 @@ import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { KubeError } from "../client/errors.ts";
 import { RetryLimiter, WorkQueue } from "./work-queue.ts";
-import { TerminalError, Worker, type WorkerOptions } from "./worker.ts";
+import { Worker, type WorkerOptions } from "./worker.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -221,22 +221,6 @@ describe("a worker", () => {
     queue.add("a");
     await vi.advanceTimersByTimeAsync(3999);
     expect(runs).toBe(1);
-    await vi.advanceTimersByTimeAsync(1);
-    expect(runs).toBe(2);
-  });
-
-  test("does not repeat what cannot succeed, until the key comes again", async () => {
-    let runs = 0;
-    const { queue, log, metrics } = start(async () => {
-      runs += 1;
-      throw new TerminalError("InvalidSpec", "spec.name: too long");
-    });
-    queue.add("a");
-    await vi.advanceTimersByTimeAsync(10_000_000);
-    expect(runs).toBe(1);
-    expect(log.entries[0]?.fields).toMatchObject({ kind: "Thing", key: "a", reason: "InvalidSpec" });
-    expect(metrics.finished).toHaveBeenCalledWith("terminal", expect.any(Number), expect.any(TerminalError));
-    queue.add("a");
     await vi.advanceTimersByTimeAsync(1);
     expect(runs).toBe(2);
   });

@@ -172,7 +172,7 @@ export class WorkQueue<Key extends string = string> {
 }
 
 const FIRST_MS = 5;
-const LONGEST_MS = 1_000_000;
+const MAX_MS = 1_000_000;
 const PER_SECOND = 10;
 const BURST = 100;
 /** Namespaces that are remembered before those that wait for nothing are forgotten. */
@@ -182,7 +182,7 @@ interface RetryLimiterOptions {
   /** Delay after the first failure of a key; doubles. Default 5 ms. */
   readonly firstMs?: number;
   /** Default 1,000 s. */
-  readonly longestMs?: number;
+  readonly maxMs?: number;
   /** Retries of all keys of a namespace together; default 10 per second, after a burst of 100. */
   readonly perSecond?: number;
   readonly burst?: number;
@@ -196,15 +196,15 @@ export class RetryLimiter {
   readonly #takenUntil = new Map<string, number>();
 
   constructor(o: RetryLimiterOptions = {}) {
-    this.#o = { firstMs: FIRST_MS, longestMs: LONGEST_MS, perSecond: PER_SECOND, burst: BURST, ...o };
+    this.#o = { firstMs: FIRST_MS, maxMs: MAX_MS, perSecond: PER_SECOND, burst: BURST, ...o };
   }
 
   /** Counts a failure of the key and answers its delay in milliseconds. */
   failed(key: string): number {
-    const { firstMs, longestMs } = this.#o;
+    const { firstMs, maxMs } = this.#o;
     const before = this.#failures.get(key) ?? 0;
     this.#failures.set(key, before + 1);
-    return Math.max(backoffDelay(before + 1, { firstMs, maxMs: longestMs }), this.#turnDelay(namespaceOf(key)));
+    return Math.max(backoffDelay(before + 1, { firstMs, maxMs }), this.#turnDelay(namespaceOf(key)));
   }
 
   failures(key: string): number {

@@ -9,22 +9,10 @@ const TIMEOUT_MS = 300_000;
 // biome-ignore lint/suspicious/noConfusingVoidType: work that asks for nothing returns nothing
 export type Result = { readonly requeueAfterMs?: number } | void;
 
-/** Work cannot succeed before the object changes: it is not repeated. */
-export class TerminalError extends Error {
-  /** Machine word, as a condition shows it. */
-  readonly reason: string;
-
-  constructor(reason: string, message: string, o?: { cause?: unknown }) {
-    super(message, o);
-    this.name = "TerminalError";
-    this.reason = reason;
-  }
-}
-
 /** Where workers count; `seconds` is how long the work took. */
 export interface WorkerMetrics {
   started(): void;
-  finished(end: "success" | "requeue_after" | "error" | "terminal" | "timeout", seconds: number, error?: unknown): void;
+  finished(end: "success" | "requeue_after" | "error" | "timeout", seconds: number, error?: unknown): void;
 }
 
 export interface WorkerOptions<Key extends string> {
@@ -35,7 +23,7 @@ export interface WorkerOptions<Key extends string> {
   readonly concurrency?: number;
   /** Work on one key takes no longer, milliseconds; default 300,000. What is under way then is told to stop and repeated. */
   readonly timeoutMs?: number;
-  /** Brings one key into order. The signal ends with the worker, and with the time of the work. A {@link TerminalError} is not repeated, any other error is, later and later. */
+  /** Brings one key into order. The signal ends with the worker, and with the time of the work. After an error it is repeated, later and later. */
   readonly work: (key: Key, signal: AbortSignal) => Promise<Result>;
   /** Errors that are told elsewhere already, and only ask for another look: no warnings for them. */
   readonly isExpected?: (error: unknown) => boolean;
@@ -87,14 +75,8 @@ export class Worker<Key extends string = string> {
       metrics?.finished(again === undefined ? "success" : "requeue_after", seconds());
       if (again !== undefined) queue.addAfter(key, again);
     } catch (error) {
-      const isTerminal = error instanceof TerminalError;
-      metrics?.finished(isTerminal ? "terminal" : deadline.isOver ? "timeout" : "error", seconds(), error);
+      metrics?.finished(deadline.isOver ? "timeout" : "error", seconds(), error);
       if (signal.aborted) return;
-      if (isTerminal) {
-        queue.forget(key);
-        log.warn({ kind: name, key, reason: error.reason, err: error }, "cannot go on before the object changes");
-        return;
-      }
       const delayMs = queue.retry(key, error instanceof KubeError ? error.retryAfterMs : undefined);
       const again = { kind: name, key, failures: queue.failures(key), delayMs: Math.round(delayMs) };
       if (isExpected?.(error)) log.debug({ ...again, message: String(error) }, "waits; trying again");

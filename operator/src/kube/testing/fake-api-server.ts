@@ -330,7 +330,6 @@ export class FakeApiServer {
         namespace: place.namespace,
         matches,
         version: version === null || version === "" || version === "0" ? undefined : Number(version),
-        sendInitialEvents: parameters.get("sendInitialEvents") === "true",
         allowBookmarks: parameters.get("allowWatchBookmarks") === "true",
         timeoutMs: Number(parameters.get("timeoutSeconds") ?? 1800) * 1000,
         fault: fault?.kind === "stream" ? fault : undefined,

@@ -14,7 +14,6 @@ export interface WatchRequest {
   readonly matches: Matcher;
   /** Absent: everything first. */
   readonly version: number | undefined;
-  readonly sendInitialEvents: boolean;
   readonly allowBookmarks: boolean;
   readonly timeoutMs: number;
   readonly fault: (Fault & { kind: "stream" }) | undefined;
@@ -85,11 +84,10 @@ export class FakeWatch {
   }
 
   #begin(): void {
-    const { version, served, namespace, matches, sendInitialEvents } = this.#request;
+    const { version, served, namespace, matches } = this.#request;
     if (this.#isDue()) return;
-    if (version === undefined || sendInitialEvents) {
+    if (version === undefined) {
       for (const object of this.#store.list(served, namespace)) if (matches(object)) this.#send("ADDED", object);
-      if (sendInitialEvents) this.bookmark({ "k8s.io/initial-events-end": "true" });
       return;
     }
     const changes = this.#store.history.since(version);

@@ -352,35 +352,3 @@ describe("a reflector", () => {
     expect(api.server.requests).toHaveLength(count);
   });
 });
-
-describe("a streaming list", () => {
-  test("is one request for the objects and the watch", async () => {
-    put("a");
-    put("b");
-    const { reflector, changes } = reflect({ streamingList: true });
-    await reflector.synced;
-    put("c");
-    await eventually(() => expect(changes).toEqual(["set edge/a", "set edge/b", "set edge/c"]));
-    expect(api.server.requests).toHaveLength(1);
-    expect(api.server.requests[0]?.path).toContain("sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
-  });
-
-  test("that is cut before its end tells nothing and starts again", async () => {
-    put("a");
-    put("b");
-    api.server.inject({ path: "sendInitialEvents", fault: { kind: "stream", afterEvents: 1, ends: "cut" } });
-    const { reflector, changes } = reflect({ streamingList: true });
-    await reflector.synced;
-    expect(changes).toEqual(["set edge/a", "set edge/b"]);
-    expect(paths("sendInitialEvents")).toHaveLength(2);
-  });
-
-  test("that the server refuses becomes a list", async () => {
-    put("a");
-    api.server.inject({ path: "sendInitialEvents", fault: { kind: "status", code: 422, reason: "Invalid" } });
-    const { reflector, changes } = reflect({ streamingList: true });
-    await reflector.synced;
-    expect(changes).toEqual(["set edge/a"]);
-    expect(paths("limit=")).toHaveLength(1);
-  });
-});

@@ -1,17 +1,8 @@
 import { Backoff, type BackoffOptions, pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
-import { endsInitialEvents, type KubeClient, type WatchEvent } from "../client/client.ts";
+import type { KubeClient, WatchEvent } from "../client/client.ts";
 import { KubeError } from "../client/errors.ts";
 import { type KubeObject, keyOf, type ObjectKey, type ResourceKind } from "../kinds.ts";
-
-/** What a reflector knows at this moment. Objects in it are shared: callers must not change them. */
-interface ReadonlyStore<T extends KubeObject> {
-  get(key: ObjectKey): T | undefined;
-  has(key: ObjectKey): boolean;
-  values(): Iterable<T>;
-  keys(): Iterable<ObjectKey>;
-  readonly size: number;
-}
 
 /** A change of one object. `previous` is what the store held; it is absent for an object that is new, also for one that was recreated under an old name. */
 export type Change<T> =
@@ -19,27 +10,11 @@ export type Change<T> =
   | { readonly type: "delete"; readonly object: T; readonly previous?: T };
 
 /** The objects of a kind by key. Every method answers the changes that it made, in order; an object that did not change makes none. */
-export class ObjectStore<T extends KubeObject> implements ReadonlyStore<T> {
+class ObjectStore<T extends KubeObject> {
   readonly #objects = new Map<ObjectKey, T>();
 
-  get size(): number {
-    return this.#objects.size;
-  }
-
-  get(key: ObjectKey): T | undefined {
-    return this.#objects.get(key);
-  }
-
-  has(key: ObjectKey): boolean {
-    return this.#objects.has(key);
-  }
-
-  values(): Iterable<T> {
-    return this.#objects.values();
-  }
-
-  keys(): Iterable<ObjectKey> {
-    return this.#objects.keys();
+  get objects(): ReadonlyMap<ObjectKey, T> {
+    return this.#objects;
   }
 
   /** The same name with another uid is another object: what was there is deleted first. */
@@ -99,8 +74,6 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly on: (change: Change<T>) => void;
   /** What of an object is kept, for instance a Secret without its data; `managedFields` never are. */
   readonly trim?: (object: T) => T;
-  /** Asks the server to send the first objects in the watch; a server that refuses is listed. Default false. */
-  readonly streamingList?: boolean;
   readonly log: Logger;
   readonly backoff?: Partial<BackoffOptions>;
   readonly metrics?: ReflectorMetrics | undefined;
@@ -151,8 +124,9 @@ export class Reflector<T extends KubeObject> {
     this.#parts = places.map((namespace) => new Part(context, namespace));
   }
 
-  get store(): ReadonlyStore<T> {
-    return this.#store;
+  /** What is known at this moment. The objects are shared: callers must not change them. */
+  get store(): ReadonlyMap<ObjectKey, T> {
+    return this.#store.objects;
   }
 
   get isSynced(): boolean {
@@ -216,7 +190,6 @@ class Part<T extends KubeObject> {
   readonly #backoff: Backoff;
   /** Where the next watch goes on; absent: list first. */
   #version: string | undefined;
-  #canStream: boolean;
   /** The server's cache may be older than what was seen: only the very first list may be answered from it. */
   #mayBeCached = true;
 
@@ -224,7 +197,6 @@ class Part<T extends KubeObject> {
     this.#context = context;
     this.#namespace = namespace;
     this.#backoff = new Backoff({ ...BACKOFF, ...context.options.backoff });
-    this.#canStream = context.options.streamingList ?? false;
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -238,11 +210,9 @@ class Part<T extends KubeObject> {
   /** One list or one watch; answers how long to wait before the next. */
   async #turn(signal: AbortSignal): Promise<number> {
     try {
-      if (this.#version === undefined && !this.#canStream) {
-        await this.#list(signal);
-        return 0;
-      }
-      return await this.#watch(signal);
+      if (this.#version !== undefined) return await this.#watch(signal, this.#version);
+      await this.#list(signal);
+      return 0;
     } catch (error) {
       return signal.aborted ? 0 : this.#delayAfter(error);
     }
@@ -268,9 +238,11 @@ class Part<T extends KubeObject> {
 
   async #list(signal: AbortSignal): Promise<void> {
     const { kind, client, options } = this.#context;
-    const cached = this.#mayBeCached ? { resourceVersion: "0" } : {};
+    const { labelSelector, fieldSelector } = options;
+    const resourceVersion = this.#mayBeCached ? "0" : undefined;
     this.#mayBeCached = false;
-    const list = await client.list<T>(kind, this.#namespace, { ...this.#selection(), ...cached, signal });
+    const o = { labelSelector, fieldSelector, resourceVersion, signal };
+    const list = await client.list<T>(kind, this.#namespace, o);
     options.metrics?.listed(kind);
     this.#commitAll(list.items, list.resourceVersion);
   }
@@ -295,48 +267,27 @@ class Part<T extends KubeObject> {
     this.lastError = undefined;
   }
 
-  async #watch(signal: AbortSignal): Promise<number> {
+  async #watch(signal: AbortSignal, resourceVersion: string): Promise<number> {
     const { kind, client, options } = this.#context;
     const startedAt = performance.now();
-    /** Objects before the end of the initial ones, of a streaming list. */
-    const initial = this.#version === undefined ? new Map<string, T>() : undefined;
     let changes = 0;
     options.metrics?.watched(kind);
     const events = client.watch<T>(kind, {
-      ...this.#selection(),
-      ...(this.#namespace === undefined ? {} : { namespace: this.#namespace }),
-      ...(this.#version === undefined ? { sendInitialEvents: true } : { resourceVersion: this.#version }),
+      labelSelector: options.labelSelector,
+      fieldSelector: options.fieldSelector,
+      namespace: this.#namespace,
+      resourceVersion,
       signal,
       onOpen: () => this.#alive(),
     });
-    try {
-      for await (const event of events) {
-        this.#alive();
-        if (event.type !== "BOOKMARK") changes += 1;
-        if (initial !== undefined && this.#version === undefined) this.#takeInitial(event, initial);
-        else this.#take(event);
-      }
-    } catch (error) {
-      if (initial === undefined || !refusesStream(error)) throw error;
-      this.#canStream = false;
-      options.log.info({ kind: kind.kind, err: error }, "the server sends no first objects in a watch; listing");
-      return 0;
+    for await (const event of events) {
+      this.#alive();
+      if (event.type !== "BOOKMARK") changes += 1;
+      this.#take(event);
     }
     if (signal.aborted) return 0;
     this.#alive();
-    if (initial !== undefined && this.#version === undefined) return this.#backoff.next();
     return changes === 0 && performance.now() - startedAt < SHORT_WATCH_MS ? this.#backoff.next() : 0;
-  }
-
-  #takeInitial(event: WatchEvent<T>, initial: Map<string, T>): void {
-    const { metadata } = event.object;
-    if (event.type === "BOOKMARK") {
-      if (endsInitialEvents(event)) this.#commitAll([...initial.values()], metadata.resourceVersion ?? "");
-      return;
-    }
-    const key = `${metadata.namespace ?? ""}/${metadata.name}`;
-    if (event.type === "DELETED") initial.delete(key);
-    else initial.set(key, event.object);
   }
 
   #take(event: WatchEvent<T>): void {
@@ -350,17 +301,4 @@ class Part<T extends KubeObject> {
     Reflect.deleteProperty(object.metadata, "managedFields");
     return this.#context.options.trim?.(object) ?? object;
   }
-
-  #selection(): { labelSelector?: string; fieldSelector?: string } {
-    const { labelSelector, fieldSelector } = this.#context.options;
-    return {
-      ...(labelSelector === undefined ? {} : { labelSelector }),
-      ...(fieldSelector === undefined ? {} : { fieldSelector }),
-    };
-  }
-}
-
-/** Servers before the feature call its parameters bad, forbidden or invalid. */
-function refusesStream(error: unknown): boolean {
-  return error instanceof KubeError && [400, 403, 405, 422].includes(error.status);
 }

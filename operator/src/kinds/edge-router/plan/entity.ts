@@ -58,7 +58,7 @@ export const edgeRouter: EntityKind<EdgeRouterSpec, EdgeRouterFields, FoundEdgeR
 
 /** The resource as it is for one of its routers: each is an entity with a name of its own. */
 export function ofOrdinal(resource: EdgeRouterResource, ordinal: number): EntityResource<EdgeRouterSpec> {
-  const { importId, ...spec } = resource.spec;
-  const name = `${spec.name ?? resource.metadata.name}-${ordinal}`;
-  return { ...resource, spec: { ...spec, name, ...(ordinal === 0 && importId !== undefined ? { importId } : {}) } };
+  const { spec, metadata } = resource;
+  const name = `${spec.name ?? metadata.name}-${ordinal}`;
+  return { ...resource, spec: { ...spec, name, importId: ordinal === 0 ? spec.importId : undefined } };
 }

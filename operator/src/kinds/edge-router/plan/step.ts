@@ -98,7 +98,7 @@ export function routerStep(
     isAvailable && !isChanging && router.statefulSet && templateHash(router.statefulSet) === config.hash;
   return {
     ...step,
-    ...(hasArrived === true ? { actions: actionsOf(true) } : {}),
+    actions: hasArrived === true ? actionsOf(true) : actions,
     configHash: config.hash,
     advertised: next && addressText(next.address),
     rollout: rolloutActions(input, router, config, entity.found.id),
@@ -124,7 +124,7 @@ function enrollmentActions(
         {
           ...{ type: "reEnroll", ordinal, id: entity.found.id },
           handled,
-          ...(enrollment.reason === "TokenExpired" ? { unlessVerified: true } : {}),
+          unlessVerified: enrollment.reason === "TokenExpired",
         },
       ];
     case "token": {
@@ -207,11 +207,7 @@ export function workloadOf(resource: RenderedResource, parts: WorkloadParts): Ku
 }
 
 /** Servers say a time of creation that is none. */
-const claimMetadataOf = ({ name, labels, annotations }: ObjectMeta) => ({
-  name,
-  labels,
-  annotations,
-});
+const claimMetadataOf = ({ name, labels, annotations }: ObjectMeta) => ({ name, labels, annotations });
 
 export function applyUnlessThere(object: KubeObject, found: KubeObject | undefined, isThere: IsThere): RouterAction[] {
   const intended = withIntent(object);
@@ -258,7 +254,7 @@ function kindOf(object: KubeObject): ResourceKind {
   return kind;
 }
 
-export const isKind = ({ apiVersion, kind }: KubeObject, of: ResourceKind): boolean =>
+const isKind = ({ apiVersion, kind }: KubeObject, of: ResourceKind): boolean =>
   kind === of.kind && apiVersion === apiVersionOf(of);
 
 /**

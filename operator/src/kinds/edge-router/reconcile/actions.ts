@@ -139,7 +139,7 @@ export async function deleted(
   uid: string | undefined,
 ): Promise<void> {
   try {
-    await client.delete(ref, { propagation: "Background", signal, ...(uid === undefined ? {} : { uid }) });
+    await client.delete(ref, { propagation: "Background", signal, uid });
   } catch (error) {
     // Another object has its name by now: that one is seen at the next look.
     if (!(error instanceof KubeError) || !error.isConflict) throw error;

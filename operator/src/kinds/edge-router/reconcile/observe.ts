@@ -112,28 +112,24 @@ export class ChildReader {
 const isSameVersion = ({ metadata: left }: KubeObject, { metadata: right }: KubeObject): boolean =>
   left.uid === right.uid && left.resourceVersion === right.resourceVersion;
 
-/** What a replacement must not take away: the routers' controllers of their own, which the network keeps with them. */
-const keptOf = ({ ctrlChanListeners }: FoundEdgeRouter) =>
-  ctrlChanListeners === undefined ? {} : { ctrlChanListeners };
-
 const edgeRouters: Collection<EdgeRouterFields, FoundEdgeRouter> = {
   list: (client, query, call) => client.listEdgeRouters({ query }, call),
   detail: async (client, id, call) => (await client.detailEdgeRouter({ params: { id } }, call)).data,
   create: async (client, fields, call) => (await client.createEdgeRouter({ body: writable(fields) }, call)).data.id,
-  change: (client, { found, whole }, call) =>
-    client.updateEdgeRouter({ params: { id: found.id }, body: writable({ ...whole, ...keptOf(found) }) }, call),
-  retag(client, found, tags, call) {
-    const fields = {
-      roleAttributes: found.roleAttributes ?? [],
-      cost: found.cost ?? 0,
-      noTraversal: found.noTraversal ?? false,
-      disabled: found.disabled ?? false,
-      isTunnelerEnabled: found.isTunnelerEnabled ?? false,
-      appData: found.appData ?? {},
-    };
-    const whole = { ...fields, ...keptOf(found), name: found.name, tags };
-    return client.updateEdgeRouter({ params: { id: found.id }, body: writable(whole) }, call);
-  },
+  // The routers' controllers of their own: the network keeps them with the routers, and a replacement without them takes them away.
+  replace: (client, { id, ctrlChanListeners }, body, call) =>
+    client.updateEdgeRouter(
+      { params: { id }, body: writable(ctrlChanListeners === undefined ? body : { ...body, ctrlChanListeners }) },
+      call,
+    ),
+  fieldsOf: (found) => ({
+    roleAttributes: found.roleAttributes ?? [],
+    cost: found.cost ?? 0,
+    noTraversal: found.noTraversal ?? false,
+    disabled: found.disabled ?? false,
+    isTunnelerEnabled: found.isTunnelerEnabled ?? false,
+    appData: found.appData ?? {},
+  }),
   delete: (client, id, call) => client.deleteEdgeRouter({ params: { id } }, call),
 };
 

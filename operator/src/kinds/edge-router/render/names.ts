@@ -1,6 +1,6 @@
-import { INSTANCE, ownerLabels } from "../../../children/owner-marks.ts";
+import { INSTANCE, ownerLabels, ownerReference } from "../../../children/owner-marks.ts";
 import type { KubeObject } from "../../../kube/kinds.ts";
-import { API_VERSION, LABELS } from "../../../resources/group.ts";
+import { LABELS } from "../../../resources/group.ts";
 import type { EdgeRouterResource, EdgeRouterSpec } from "../schema.ts";
 
 /** Names, labels and paths of what an EdgeRouter is made of in the cluster (docs/operator/edge-router.md, "Objects"). */
@@ -87,22 +87,10 @@ export function ordinalOf(object: Pick<KubeObject, "metadata">): number | undefi
 }
 
 /** What the metadata of a child has. */
-export function childMetadata({ kind, metadata }: RenderedResource, name: string, ordinal?: number) {
-  return {
-    name,
-    namespace: metadata.namespace,
-    labels: labelsOf(metadata.name, ordinal),
-    ownerReferences: [
-      {
-        apiVersion: API_VERSION,
-        kind,
-        name: metadata.name,
-        uid: metadata.uid,
-        controller: true,
-        blockOwnerDeletion: true,
-      },
-    ],
-  };
+export function childMetadata(resource: RenderedResource, name: string, ordinal?: number) {
+  const { metadata } = resource;
+  const labels = labelsOf(metadata.name, ordinal);
+  return { name, namespace: metadata.namespace, labels, ownerReferences: [ownerReference(resource)] };
 }
 
 /** Port of the probes and of the metrics. */

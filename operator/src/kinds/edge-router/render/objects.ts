@@ -1,4 +1,4 @@
-import { apiVersionOf, KINDS, type KubeObject, type ResourceKind } from "../../../kube/kinds.ts";
+import { KINDS, type KubeObject, objectOf, type ResourceKind } from "../../../kube/kinds.ts";
 import type { FoundService } from "./address.ts";
 import {
   childMetadata,
@@ -11,8 +11,7 @@ import {
 
 /** An object of all routers, which has the name of the EdgeRouter. */
 function child(resource: RenderedResource, kind: ResourceKind, content: object): KubeObject {
-  const metadata = childMetadata(resource, resource.metadata.name);
-  return { apiVersion: apiVersionOf(kind), kind: kind.kind, metadata, ...content } as KubeObject;
+  return objectOf(kind, childMetadata(resource, resource.metadata.name), content);
 }
 
 /** The Service of all routers: it names their pods, ready or not, and is what metrics are scraped by. */
@@ -37,21 +36,18 @@ export function edgeService(resource: RenderedResource, ordinal: number): KubeOb
   const type = exposure.type;
   if (type === "None" || type === "HostPort") return undefined;
   const { annotations, externalTrafficPolicy, loadBalancerClass, loadBalancerSourceRanges } = exposure;
-  const nodePort = exposure.nodePort === undefined ? {} : { nodePort: exposure.nodePort + ordinal };
+  const nodePort = exposure.nodePort && exposure.nodePort + ordinal;
   const base = childMetadata(resource, edgeServiceName(metadata.name, ordinal), ordinal);
-  return {
-    apiVersion: apiVersionOf(KINDS.Service),
-    kind: KINDS.Service.kind,
-    metadata: annotations === undefined ? base : { ...base, annotations },
+  return objectOf(KINDS.Service, annotations === undefined ? base : { ...base, annotations }, {
     spec: {
       type,
       selector: selectorLabels(metadata.name, ordinal),
-      ports: [{ name: "edge", port: exposure.port ?? edge.port, targetPort: "edge", protocol: "TCP", ...nodePort }],
+      ports: [{ name: "edge", port: exposure.port ?? edge.port, targetPort: "edge", protocol: "TCP", nodePort }],
       externalTrafficPolicy,
       loadBalancerClass,
       loadBalancerSourceRanges,
     },
-  } as KubeObject;
+  });
 }
 
 /** Each type has what those before it have. */

@@ -76,18 +76,18 @@ function withoutEndpoints(document: RouterConfigFile): unknown {
   return { ...document, ctrl };
 }
 
+/** Fields without a value do not come into the file. */
 function baseDocument(resource: RenderedResource, input: ConfigInput): Record<string, unknown> {
   const { spec } = resource;
   const { controllers } = input;
   const address = input.address && { ...input.address, host: shown(input.address.host) };
   const listen = `${ANY_PROTOCOL}:${spec.edge.port}`;
-  const groups = spec.link.groups === undefined ? {} : { groups: spec.link.groups.toSorted() };
-  const links = {
-    ...(spec.link.dial ? { dialers: [{ binding: "transport", ...groups }] } : {}),
-    ...(spec.link.listen && address !== undefined
-      ? { listeners: [{ binding: "transport", bind: listen, advertise: `tls:${addressText(address)}`, ...groups }] }
-      : {}),
-  };
+  const groups = spec.link.groups?.toSorted();
+  const dialers = spec.link.dial ? [{ binding: "transport", groups }] : undefined;
+  const listeners =
+    spec.link.listen && address !== undefined
+      ? [{ binding: "transport", bind: listen, advertise: `tls:${addressText(address)}`, groups }]
+      : undefined;
   return {
     v: 3,
     identity: {
@@ -97,14 +97,14 @@ function baseDocument(resource: RenderedResource, input: ConfigInput): Record<st
       ca: `${PATHS.data}/ca.pem`,
     },
     ctrl: {
-      ...(controllers.endpoints.length === 0 ? {} : { endpoints: controllers.endpoints.toSorted() }),
+      endpoints: controllers.endpoints.length === 0 ? undefined : controllers.endpoints.toSorted(),
       endpointsFile: `${PATHS.data}/${endpointsFileName(controllers)}`,
       // A pod that ended without a controller would be started again, later and later.
       startupTimeout: "0s",
     },
     csr: csrOf(resource, input),
     edge: {},
-    ...(Object.keys(links).length === 0 ? {} : { link: links }),
+    link: (dialers ?? listeners) && { dialers, listeners },
     listeners: [
       ...(address === undefined
         ? []

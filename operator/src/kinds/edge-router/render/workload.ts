@@ -1,6 +1,6 @@
 import { mergePatch } from "../../../children/json-value.ts";
 import { KEPT_ANNOTATIONS } from "../../../children/owner-marks.ts";
-import { apiVersionOf, KINDS, type KubeObject } from "../../../kube/kinds.ts";
+import { KINDS, type KubeObject, objectOf } from "../../../kube/kinds.ts";
 import { ANNOTATIONS } from "../../../resources/group.ts";
 import type { EdgeRouterSpec } from "../schema.ts";
 import { hostnameOf } from "./address.ts";
@@ -55,33 +55,22 @@ const USER = 65_532;
 const STOP_SECONDS = 15;
 
 export function configMap(resource: RenderedResource, ordinal: number, text: string): KubeObject {
-  return {
-    apiVersion: apiVersionOf(KINDS.ConfigMap),
-    kind: KINDS.ConfigMap.kind,
-    metadata: childMetadata(resource, configMapName(resource.metadata.name, ordinal), ordinal),
-    data: { [CONFIG_KEY]: text },
-  } as KubeObject;
+  const metadata = childMetadata(resource, configMapName(resource.metadata.name, ordinal), ordinal);
+  return objectOf(KINDS.ConfigMap, metadata, { data: { [CONFIG_KEY]: text } });
 }
 
 /** The token that makes a pod the router; it is there only until it is used. */
 export function enrollmentSecret(resource: RenderedResource, ordinal: number, jwt: string): KubeObject {
-  return {
-    apiVersion: apiVersionOf(KINDS.Secret),
-    kind: KINDS.Secret.kind,
-    metadata: childMetadata(resource, enrollmentName(resource.metadata.name, ordinal), ordinal),
-    type: "Opaque",
-    data: { [TOKEN_KEY]: Buffer.from(jwt).toString("base64") },
-  } as KubeObject;
+  const metadata = childMetadata(resource, enrollmentName(resource.metadata.name, ordinal), ordinal);
+  const data = { [TOKEN_KEY]: Buffer.from(jwt).toString("base64") };
+  return objectOf(KINDS.Secret, metadata, { type: "Opaque", data });
 }
 
 /** One router: at most one pod, ever, with a volume of its own (docs/operator/edge-router.md, "Pods"). */
 export function statefulSet(resource: RenderedResource, input: WorkloadInput): KubeObject {
   const { metadata } = resource;
   const { ordinal } = input;
-  return {
-    apiVersion: apiVersionOf(KINDS.StatefulSet),
-    kind: KINDS.StatefulSet.kind,
-    metadata: childMetadata(resource, routerName(metadata.name, ordinal), ordinal),
+  return objectOf(KINDS.StatefulSet, childMetadata(resource, routerName(metadata.name, ordinal), ordinal), {
     spec: {
       replicas: 1,
       serviceName: metadata.name,
@@ -94,7 +83,7 @@ export function statefulSet(resource: RenderedResource, input: WorkloadInput): K
       template: podTemplate(resource, input),
       volumeClaimTemplates: [claim(resource, input)],
     },
-  } as KubeObject;
+  });
 }
 
 function claim({ metadata, spec }: RenderedResource, { ordinal, made = {} }: WorkloadInput) {
@@ -120,15 +109,18 @@ function podTemplate(resource: RenderedResource, input: WorkloadInput) {
   const { metadata: given = {}, spec: pod = {} } = spec.template ?? {};
   const { env, volumes, volumeMounts, containers, initContainers, resources, securityContext, ...rest } = pod;
   const { affinity, topologySpreadConstraints, serviceAccountName, ...scheduling } = rest;
-  const restart = input.restart === undefined ? {} : { [ANNOTATIONS.restart]: input.restart };
   return {
     metadata: {
       labels: { ...given.labels, ...labelsOf(metadata.name, input.ordinal) },
-      annotations: { ...given.annotations, [ANNOTATIONS.configHash]: input.configHash, ...restart },
+      annotations: {
+        ...given.annotations,
+        [ANNOTATIONS.configHash]: input.configHash,
+        [ANNOTATIONS.restart]: input.restart,
+      },
     },
     spec: {
       // A pod in the node's network would else ask the node's resolver, which knows no Service.
-      ...(scheduling.hostNetwork === true ? { dnsPolicy: "ClusterFirstWithHostNet" } : {}),
+      dnsPolicy: scheduling.hostNetwork === true ? "ClusterFirstWithHostNet" : undefined,
       ...scheduling,
       affinity: affinity ?? preferredApart(metadata.name),
       topologySpreadConstraints: topologySpreadConstraints ?? softSpread(metadata.name),
@@ -174,12 +166,8 @@ function podSecurity(spec: EdgeRouterSpec) {
   };
 }
 
-function containerSecurity(capabilities: readonly string[]) {
-  return {
-    allowPrivilegeEscalation: false,
-    readOnlyRootFilesystem: true,
-    capabilities: { drop: ["ALL"], ...(capabilities.length === 0 ? {} : { add: capabilities }) },
-  };
+function containerSecurity(add?: readonly string[]) {
+  return { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ["ALL"], add } };
 }
 
 /** What both of our containers have. */
@@ -193,7 +181,7 @@ function ownContainer({ metadata, spec }: RenderedResource, input: WorkloadInput
     resources: spec.template?.spec?.resources ?? DEFAULT_RESOURCES,
     // What it said last is in the status of the pod, and from there in ours.
     terminationMessagePolicy: "FallbackToLogsOnError",
-    ...(needsNode ? { env: [node] } : {}),
+    env: needsNode ? [node] : undefined,
   };
 }
 
@@ -209,7 +197,7 @@ function enrollContainer(resource: RenderedResource, input: WorkloadInput) {
     name: CONTAINERS.enroll,
     ...ownContainer(resource, input),
     args: ["enroll", CONFIG_FILE, "--if-needed", "--jwt", TOKEN_FILE, "--expect-id", input.id, ...chosen],
-    securityContext: containerSecurity([]),
+    securityContext: containerSecurity(),
     volumeMounts: [...OWN_MOUNTS, { name: VOLUMES.token, mountPath: PATHS.token, readOnly: true }],
   };
 }
@@ -219,22 +207,20 @@ function routerContainer(resource: RenderedResource, input: WorkloadInput) {
   const { env, volumeMounts } = spec.template?.spec ?? {};
   const own = ownContainer(resource, input);
   const { exposure, edge } = spec;
-  const hostPort =
-    exposure.type === "HostPort" && spec.template?.spec?.hostNetwork !== true
-      ? { hostPort: exposure.port ?? edge.port }
-      : {};
-  const variables = [...("env" in own ? (own.env ?? []) : []), ...(env ?? [])];
+  const isMapped = exposure.type === "HostPort" && spec.template?.spec?.hostNetwork !== true;
+  const hostPort = isMapped ? (exposure.port ?? edge.port) : undefined;
+  const variables = [...(own.env ?? []), ...(env ?? [])];
   return {
     name: CONTAINERS.router,
     ...own,
     args: ["run", CONFIG_FILE],
-    ...(variables.length === 0 ? {} : { env: variables }),
+    env: variables.length === 0 ? undefined : variables,
     ports: [
-      { name: "edge", containerPort: edge.port, protocol: "TCP", ...hostPort },
+      { name: "edge", containerPort: edge.port, protocol: "TCP", hostPort },
       { name: "health", containerPort: healthPort(spec), protocol: "TCP" },
       ...offeredPorts(spec).map(({ port, protocol }) => ({ containerPort: port, protocol })),
     ],
-    securityContext: containerSecurity(intercepts(spec) ? ["NET_ADMIN", "NET_BIND_SERVICE"] : []),
+    securityContext: containerSecurity(intercepts(spec) ? ["NET_ADMIN", "NET_BIND_SERVICE"] : undefined),
     startupProbe: { ...probe("live"), periodSeconds: 2, failureThreshold: 150 },
     // No controller is asked: an outage of it must not restart every router.
     livenessProbe: { ...probe("live"), periodSeconds: 10, failureThreshold: 6 },

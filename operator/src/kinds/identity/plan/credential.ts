@@ -30,7 +30,7 @@ export type WantedCredential =
 const DAY_MS = 86_400_000;
 /** Of the tokens that the operator asks for; what a network gives to a new identity may live for another time. */
 const TOKEN_LIFE_MS = DAY_MS;
-const LONGEST_RENEW_BEFORE_MS = 30 * DAY_MS;
+const MAX_RENEW_BEFORE_MS = 30 * DAY_MS;
 
 interface Asking {
   readonly metadata: { readonly name: string };
@@ -79,7 +79,7 @@ export function renewalTime(
   const life = notAfter.getTime() - notBefore.getTime();
   // Asked for more than half of its life, it would be renewed again and again.
   const before =
-    renewBeforeMs === undefined ? Math.min(LONGEST_RENEW_BEFORE_MS, life / 3) : Math.min(renewBeforeMs, life / 2);
+    renewBeforeMs === undefined ? Math.min(MAX_RENEW_BEFORE_MS, life / 3) : Math.min(renewBeforeMs, life / 2);
   return new Date(notAfter.getTime() - before);
 }
 

@@ -49,7 +49,7 @@ export interface CredentialsResult {
 }
 
 /** More steps than the longest way has: what goes on longer goes round. */
-const MOST_STEPS = 16;
+const MAX_STEPS = 16;
 
 /** Takes an identity's credentials step by step to where the plan says rest. Each step is written down before the next one begins. */
 export class Credentials {
@@ -70,7 +70,7 @@ export class Credentials {
 
   /** @throws what the Management API and the API server refuse; what enrolling and renewing refuse is in the result */
   async settle(): Promise<CredentialsResult> {
-    for (let count = 0; count < MOST_STEPS; count++) {
+    for (let count = 0; count < MAX_STEPS; count++) {
       const step = this.#plan();
       if (step.do === "rest") return this.#result(step.state, undefined);
       try {
@@ -80,7 +80,7 @@ export class Credentials {
         throw error;
       }
     }
-    throw new Error(`the credentials of identity ${this.#identity.id} come to no rest after ${MOST_STEPS} steps`);
+    throw new Error(`the credentials of identity ${this.#identity.id} come to no rest after ${MAX_STEPS} steps`);
   }
 
   #result(state: CredentialState | undefined, error: CredentialError | undefined): CredentialsResult {

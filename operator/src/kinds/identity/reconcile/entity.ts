@@ -32,27 +32,20 @@ export function identityCollection(invitation: Invitation | undefined): Collecti
     detail: async (client, id, call) => (await client.detailIdentity({ params: { id } }, call)).data,
     create: async (client, fields, call) =>
       (await client.createIdentity({ body: writable({ ...fields, ...enrollment }) }, call)).data.id,
-    change: (client, { found, whole }, call) => {
-      const permissions = found.permissions ?? [];
-      return client.updateIdentity({ params: { id: found.id }, body: writable({ ...whole, permissions }) }, call);
-    },
-    retag(client, found, tags, call) {
-      const fields = {
-        type: found.typeId as "Default",
-        isAdmin: found.isAdmin,
-        roleAttributes: found.roleAttributes ?? [],
-        authPolicyId: found.authPolicyId,
-        ...(found.externalId ? { externalId: found.externalId } : {}),
-        defaultHostingCost: found.defaultHostingCost,
-        defaultHostingPrecedence: found.defaultHostingPrecedence ?? "default",
-        serviceHostingCosts: found.serviceHostingCosts ?? {},
-        serviceHostingPrecedences: found.serviceHostingPrecedences ?? {},
-        appData: found.appData ?? {},
-        permissions: found.permissions ?? [],
-      };
-      const whole = { ...fields, name: found.name, tags };
-      return client.updateIdentity({ params: { id: found.id }, body: writable(whole) }, call);
-    },
+    replace: (client, { id, permissions }, body, call) =>
+      client.updateIdentity({ params: { id }, body: writable({ ...body, permissions: permissions ?? [] }) }, call),
+    fieldsOf: (found) => ({
+      type: found.typeId as "Default",
+      isAdmin: found.isAdmin,
+      roleAttributes: found.roleAttributes ?? [],
+      authPolicyId: found.authPolicyId,
+      ...(found.externalId ? { externalId: found.externalId } : {}),
+      defaultHostingCost: found.defaultHostingCost,
+      defaultHostingPrecedence: found.defaultHostingPrecedence ?? "default",
+      serviceHostingCosts: found.serviceHostingCosts ?? {},
+      serviceHostingPrecedences: found.serviceHostingPrecedences ?? {},
+      appData: found.appData ?? {},
+    }),
     delete: (client, id, call) => client.deleteIdentity({ params: { id } }, call),
   };
 }

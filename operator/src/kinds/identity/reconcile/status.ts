@@ -67,7 +67,7 @@ export async function shownAuthenticators(
         : before !== undefined && new Date(before) > now
           ? before
           : await endOf(client, cert.id, signal);
-    shown.push({ id: cert.id, method: "cert", ...(known !== undefined && { notAfter: known }) });
+    shown.push({ id: cert.id, method: "cert", notAfter: known });
   }
   if (updb !== undefined) shown.push({ id: updb.id, method: "updb" });
   return shown;

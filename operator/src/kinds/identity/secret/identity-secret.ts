@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from "node:util";
 import type { IdentityFile } from "@sallyport/sdk";
 import { commonName, fingerprint, parseCertificates } from "@sallyport/wire";
+import { ownerReference } from "../../../children/owner-marks.ts";
 import type { KubeClient } from "../../../kube/client/client.ts";
 import { secondTime } from "../../../kube/formats.ts";
 import { KINDS, type KubeObject, refOf, type SecretObject } from "../../../kube/kinds.ts";
@@ -62,8 +64,8 @@ export class IdentitySecret {
   async delete(): Promise<void> {
     if (this.held.state !== "ours" || this.#found === undefined) return;
     const { uid, resourceVersion } = this.#found.metadata;
-    const precondition = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
-    await this.#client.delete(refOf(KINDS.Secret, this.#found), { ...precondition, signal: this.#signal });
+    const precondition = { uid, resourceVersion, signal: this.#signal };
+    await this.#client.delete(refOf(KINDS.Secret, this.#found), precondition);
     this.#found = undefined;
   }
 }
@@ -231,15 +233,10 @@ function dataOf({ token, identity, next, former, enrolling }: SecretContent): Re
 
 /** Whether a Secret already is as {@link secretWith} made it. */
 export function isSameSecret(wanted: SecretObject, found: SecretObject | undefined): boolean {
-  if (found === undefined) return false;
-  const own = ({ metadata, data = {} }: SecretObject): string =>
-    JSON.stringify([
-      sorted(data),
-      sorted(metadata.labels ?? {}),
-      sorted(metadata.annotations ?? {}),
-      (metadata.ownerReferences ?? []).map(({ uid, controller }) => [uid, controller]),
-    ]);
-  return own(wanted) === own(found);
+  const own = ({ metadata: { labels = {}, annotations = {}, ownerReferences = [] }, data = {} }: SecretObject) => {
+    return [data, labels, annotations, ownerReferences.map(({ uid, controller }) => [uid, controller])];
+  };
+  return found !== undefined && isDeepStrictEqual(own(wanted), own(found));
 }
 
 /** A Secret that stays when its resource goes must not be collected with it. */
@@ -248,15 +245,6 @@ const isOrphaned = ({ spec }: IdentityResource): boolean =>
 
 const ownerText = ({ kind, metadata }: IdentityResource): string => `${kind}/${metadata.name}`;
 
-const ownerReference = ({ apiVersion, kind, metadata: { name, uid } }: IdentityResource) => ({
-  apiVersion,
-  kind,
-  name,
-  uid,
-  controller: true,
-  blockOwnerDeletion: true,
-});
-
 function withValues(
   present: Readonly<Record<string, string>> | undefined,
   values: Readonly<Record<string, string | undefined>>,
@@ -264,9 +252,6 @@ function withValues(
   const entries = Object.entries({ ...present, ...values });
   return Object.fromEntries(entries.filter((entry): entry is [string, string] => entry[1] !== undefined));
 }
-
-const sorted = (map: Readonly<Record<string, string>>): [string, string][] =>
-  Object.entries(map).toSorted(([a], [b]) => (a < b ? -1 : 1));
 
 const json = (value: object): string => JSON.stringify(value);
 

@@ -10,18 +10,15 @@ export type SecretCredentials =
 
 /** Names of what has to be read for an external Network. */
 interface AccessSources {
-  readonly caBundle?: { readonly kind: "Secret" | "ConfigMap"; readonly name: string };
+  readonly caBundle?: { readonly kind: "Secret" | "ConfigMap"; readonly name: string } | undefined;
   readonly credentials?: string | undefined;
 }
 
 export function accessSources({ caBundle, auth }: ExternalNetwork): AccessSources {
   const { configMapRef, secretRef } = caBundle ?? {};
   const credentials = (auth.passwordSecretRef ?? auth.certificateSecretRef)?.name;
-  return {
-    ...(configMapRef && { caBundle: { kind: "ConfigMap" as const, name: configMapRef.name } }),
-    ...(secretRef && { caBundle: { kind: "Secret" as const, name: secretRef.name } }),
-    credentials,
-  };
+  if (configMapRef !== undefined) return { caBundle: { kind: "ConfigMap", name: configMapRef.name }, credentials };
+  return { caBundle: secretRef && { kind: "Secret", name: secretRef.name }, credentials };
 }
 
 /** The certificates to trust, PEM; undefined where they are still to be fetched (`bootstrapTrust`). */

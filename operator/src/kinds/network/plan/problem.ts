@@ -82,7 +82,7 @@ const OF_OBJECTS = new Set<NetworkProblem["reason"]>([
  * the time that it has been away for; nothing has to be remembered for that.
  */
 export function nextReconcileMs(
-  problem: (NetworkProblem & { readonly retryAfterMs?: number }) | undefined,
+  problem: (NetworkProblem & { readonly retryAfterMs?: number | undefined }) | undefined,
   awayForMs: number,
 ): number | undefined {
   if (problem === undefined) return WHEN_READY_MS;
@@ -124,7 +124,7 @@ const HOPELESS = new Set([
   "CreateContainerConfigError",
   "CrashLoopBackOff",
 ]);
-const MOST_SAID = 300;
+const MAX_MESSAGE_LENGTH = 300;
 /** Mistakes in the file and a database in other hands are not fixed by a restart. */
 const EXIT_ADVICE: Readonly<Record<number, string>> = {
   3: "its configuration can't be used",
@@ -168,6 +168,6 @@ function podProblem({ metadata: { name }, status = {} }: FoundPod): NetworkProbl
 /** The status, and the last that the program said: that names the cause. */
 function exit({ exitCode = 1, message = "" }: { readonly exitCode?: number; readonly message?: string }): string {
   const advice = EXIT_ADVICE[exitCode];
-  const said = message.trim().split("\n").at(-1)?.slice(0, MOST_SAID);
+  const said = message.trim().split("\n").at(-1)?.slice(0, MAX_MESSAGE_LENGTH);
   return `status ${exitCode}${advice === undefined ? "" : ` (${advice})`}${said ? `: ${said}` : ""}`;
 }

@@ -7,14 +7,14 @@ import { type NetworkProblem, passing, stalled } from "../plan/problem.ts";
 import { renderCertificate } from "../render/children.ts";
 import { childNames, isChild, keptMetadata } from "../render/names.ts";
 import type { ManagedNetwork, NetworkResource } from "../schema.ts";
-import type { NetworkContext } from "./use.ts";
+import type { ConnectionProblem, NetworkContext } from "./use.ts";
 
 /** A Network can't come to be as wanted; what is up is in {@link problem}. */
 export class NetworkProblemError extends Error {
   override readonly name = "NetworkProblemError";
-  readonly problem: NetworkProblem & { readonly retryAfterMs?: number };
+  readonly problem: ConnectionProblem;
 
-  constructor(problem: NetworkProblem & { readonly retryAfterMs?: number }) {
+  constructor(problem: ConnectionProblem) {
     super(problem.message);
     this.problem = problem;
   }

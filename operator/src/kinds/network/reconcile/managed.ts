@@ -114,7 +114,12 @@ export async function reconcileManaged(
 
   const problem = await availabilityProblem(resource, workload.found, context);
   if (problem !== undefined) return failed("availability", problem);
-  deployed = { ...deployed, ...startedWith(workload.found) };
+  const started = workload.found.spec?.template?.metadata?.annotations ?? {};
+  deployed = {
+    ...deployed,
+    configHash: started[ANNOTATIONS.configHash] ?? configHash,
+    lastHandledRestart: started[ANNOTATIONS.restart] ?? lastHandledRestart,
+  };
 
   const probe = await enter(resource, managed, workload, context, o);
   return shown({ ...withItself(resource, probe, workload), findings: { ...probe.findings, isManaged: true } });
@@ -295,14 +300,6 @@ async function ensureAdmin(resource: NetworkResource, context: NetworkContext): 
   return secret;
 }
 
-/** Of pods that are ready: what they were started with. */
-function startedWith({ spec }: FoundStatefulSet): Deployed {
-  const annotations = spec?.template?.metadata?.annotations ?? {};
-  const configHash = annotations[ANNOTATIONS.configHash];
-  const lastHandledRestart = annotations[ANNOTATIONS.restart];
-  return definedOf({ configHash, lastHandledRestart });
-}
-
 /** Finds out what to trust, publishes it, logs in, and lets the network be used. */
 async function enter(
   resource: NetworkResource,
@@ -376,9 +373,4 @@ async function keepCurrent(
   if (!isDue(credentials, context.now())) return;
   await renewOwnIdentity(resource, credentials, connection.client, context);
   context.log.info({}, "the operator's certificate was renewed");
-}
-
-/** Without what is not known yet. */
-function definedOf(fields: { readonly [K in keyof Deployed]?: Deployed[K] | undefined }): Deployed {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Deployed;
 }

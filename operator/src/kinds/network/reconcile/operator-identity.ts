@@ -127,7 +127,7 @@ async function enrolled(
     baseUrl,
     timeoutMs: requestTimeoutMs(resource),
     ...byProxy(),
-    tls: { ...controllerTrust(ca ?? ""), ...(servername === undefined ? {} : { servername }) },
+    tls: { ...controllerTrust(ca ?? ""), servername },
   });
   try {
     mayAct();

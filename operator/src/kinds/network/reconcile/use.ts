@@ -206,11 +206,7 @@ interface FoundController {
 function controllersIn(found: readonly FoundController[]): Pick<ServerStatus, "controllers"> {
   if (found.length === 0) return {};
   const controllers = found
-    .map(({ name, ctrlAddress, isOnline }) => ({
-      name,
-      ...(ctrlAddress ? { ctrlAddress } : {}),
-      online: isOnline,
-    }))
+    .map(({ name, ctrlAddress, isOnline }) => ({ name, ctrlAddress: ctrlAddress || undefined, online: isOnline }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   return { controllers };
 }
@@ -261,7 +257,7 @@ export function serverVersion({ version = "", apiVersions = {} }: VersionDocumen
 
 /** A failed look at a network, and when to look again, where that is known. */
 export interface ConnectionProblem extends NetworkProblem {
-  readonly retryAfterMs?: number;
+  readonly retryAfterMs?: number | undefined;
 }
 
 const UNTRUSTED = new Set([
@@ -294,10 +290,8 @@ export function connectionProblem(error: unknown, trust: string): ConnectionProb
 }
 
 function notReady({ reason, message, retryAfterMs, isStalled }: NetworkNotReadyError): ConnectionProblem {
-  const after = retryAfterMs === undefined ? {} : { retryAfterMs };
-  if (reason === "NetworkUnauthorized") return { ...passing(reason, message), isStalled, ...after };
-  if (reason === "RateLimited") return { ...passing(reason, message), ...after };
-  return { ...passing("ControllerUnavailable", message), ...after };
+  if (reason === "NetworkUnauthorized") return { reason, message, isStalled, retryAfterMs };
+  return { ...passing(reason === "RateLimited" ? reason : "ControllerUnavailable", message), retryAfterMs };
 }
 
 function transport({ message, cause }: ApiTransportError, trust: string): ConnectionProblem {

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { mergePatch } from "../../../children/json-value.ts";
-import { apiVersionOf, KINDS, type KubeObject } from "../../../kube/kinds.ts";
+import { KINDS, type KubeObject, objectOf } from "../../../kube/kinds.ts";
 import { ANNOTATIONS } from "../../../resources/group.ts";
 import type { ManagedNetwork, NetworkResource } from "../schema.ts";
 import {
@@ -17,28 +17,22 @@ import {
 /** The objects of a managed Network, each the whole of what the operator wants of it. */
 
 export function renderConfigMap(resource: NetworkResource, text: string): KubeObject {
-  return object(KINDS.ConfigMap, ownedMetadata(resource, childNames(resource).controller), {
+  return objectOf(KINDS.ConfigMap, ownedMetadata(resource, childNames(resource).controller), {
     data: { "controller.yml": text },
   });
 }
 
 /** What clients of the network trust, for workloads in the cluster. */
 export function renderCaBundle(resource: NetworkResource, bundle: string): KubeObject {
-  return object(KINDS.ConfigMap, ownedMetadata(resource, childNames(resource).ca), { data: { "ca.crt": bundle } });
+  return objectOf(KINDS.ConfigMap, ownedMetadata(resource, childNames(resource).ca), { data: { "ca.crt": bundle } });
 }
 
 export function renderService(resource: NetworkResource, managed: ManagedNetwork): KubeObject {
   const { exposure } = managed;
   const { nodePort, annotations, externalTrafficPolicy, loadBalancerClass, loadBalancerSourceRanges } = exposure;
   const metadata = ownedMetadata(resource, childNames(resource).controller);
-  const port = {
-    name: "api",
-    port: servicePort(managed),
-    targetPort: "api",
-    protocol: "TCP",
-    nodePort,
-  };
-  return object(KINDS.Service, annotations === undefined ? metadata : { ...metadata, annotations }, {
+  const port = { name: "api", port: servicePort(managed), targetPort: "api", protocol: "TCP", nodePort };
+  return objectOf(KINDS.Service, annotations === undefined ? metadata : { ...metadata, annotations }, {
     spec: {
       type: exposure.type,
       selector: selectorLabels(resource),
@@ -62,7 +56,7 @@ export function renderClaim(
   const { embedded } = database;
   if (embedded === undefined) return undefined;
   const { storageClassName } = embedded;
-  return object(KINDS.PersistentVolumeClaim, keptMetadata(resource, childNames(resource).data), {
+  return objectOf(KINDS.PersistentVolumeClaim, keptMetadata(resource, childNames(resource).data), {
     spec: {
       accessModes: ["ReadWriteOnce"],
       resources: { requests: { storage: size } },
@@ -73,7 +67,7 @@ export function renderClaim(
 
 export function renderStatefulSet(resource: NetworkResource, managed: ManagedNetwork, inputs: PodInputs): KubeObject {
   const name = childNames(resource).controller;
-  return object(KINDS.StatefulSet, ownedMetadata(resource, name), {
+  return objectOf(KINDS.StatefulSet, ownedMetadata(resource, name), {
     spec: {
       replicas: managed.replicas,
       serviceName: name,
@@ -96,26 +90,16 @@ export function renderCertificate(
   if (issuer === undefined) return undefined;
   const { certificate } = childNames(resource);
   const { name, kind, group } = issuer;
-  return object(KINDS.Certificate, ownedMetadata(resource, certificate), {
+  return objectOf(KINDS.Certificate, ownedMetadata(resource, certificate), {
     spec: {
       secretName: certificate,
-      ...(isAddress(host) ? { ipAddresses: [host] } : { dnsNames: [host] }),
+      ...(isIP(host) === 0 ? { dnsNames: [host] } : { ipAddresses: [host] }),
       issuerRef: { name, kind, group: group ?? KINDS.Certificate.group },
       // Enrollment tokens are signed with this key: a new one would have outstanding tokens issued again.
       privateKey: { algorithm: "ECDSA", size: 256, rotationPolicy: "Never" },
       usages: ["digital signature", "server auth"],
     },
   });
-}
-
-const isAddress = (host: string): boolean => isIP(host) !== 0;
-
-function object(
-  kind: Parameters<typeof apiVersionOf>[0],
-  metadata: KubeObject["metadata"],
-  fields: object,
-): KubeObject {
-  return { apiVersion: apiVersionOf(kind), kind: kind.kind, metadata, ...fields };
 }
 
 /** Default requests and limits of a controller. Quotas and autoscalers require both CPU and memory. */
@@ -146,20 +130,17 @@ const POD_SECURITY = {
 
 /** The pod of a managed controller. */
 function renderPod(resource: NetworkResource, managed: ManagedNetwork, inputs: PodInputs): Json {
-  const { template } = managed;
-  const own = podSpec(resource, managed, inputs);
-  const { labels, annotations } = template?.metadata ?? {};
-  const restart = resource.metadata.annotations?.[ANNOTATIONS.restart];
+  const { labels, annotations } = managed.template?.metadata ?? {};
   return {
     metadata: {
       labels: { ...labels, ...childLabels(resource) },
       annotations: {
         ...annotations,
         [ANNOTATIONS.configHash]: inputs.configHash,
-        ...(restart === undefined ? {} : { [ANNOTATIONS.restart]: restart }),
+        [ANNOTATIONS.restart]: resource.metadata.annotations?.[ANNOTATIONS.restart],
       },
     },
-    spec: own,
+    spec: podSpec(resource, managed, inputs),
   };
 }
 
@@ -211,7 +192,7 @@ function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: Pod
   return {
     terminationGracePeriodSeconds: GRACE_SECONDS,
     // A pod in the node's network would else ask the node's resolver, which knows no Service.
-    ...(fields.hostNetwork === true ? { dnsPolicy: "ClusterFirstWithHostNet" } : {}),
+    dnsPolicy: fields.hostNetwork === true ? "ClusterFirstWithHostNet" : undefined,
     ...fields,
     automountServiceAccountToken: false,
     enableServiceLinks: false,

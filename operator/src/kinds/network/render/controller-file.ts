@@ -65,6 +65,7 @@ function placeOf(path: string, overrides: Json): string {
 
 const invalid = (message: string): ControllerFile => ({ problem: { reason: "InvalidConfig", message } });
 
+/** Fields without a value do not come into the file. */
 function baseOf(
   { port, database, exposure, allowedOrigins }: ManagedNetwork,
   { address, hasCertificate }: { readonly address: HostPort; readonly hasCertificate: boolean },
@@ -73,15 +74,14 @@ function baseOf(
   const { folder } = PATHS.certificate;
   const certificate = { cert: `${folder}/tls.crt`, key: `${folder}/tls.key` };
   const store = database.embedded === undefined ? { urlFile: PATHS.database.file } : { dir: PATHS.data.database };
-  // Whatever is reached by node ports is reached at the nodes' names: routers, too.
-  const isShared = exposure.type === "NodePort";
   return {
     v: 1,
-    ...(isShared ? { edge: { enrollment: { sharedHosts: [address.host] } } } : {}),
+    // Whatever is reached by node ports is reached at the nodes' names: routers, too.
+    edge: exposure.type === "NodePort" ? { enrollment: { sharedHosts: [address.host] } } : undefined,
     api: {
       ...place,
-      ...(hasCertificate ? { serverCertificates: [certificate] } : {}),
-      ...(allowedOrigins === undefined ? {} : { web: { allowedOrigins } }),
+      serverCertificates: hasCertificate ? [certificate] : undefined,
+      web: allowedOrigins && { allowedOrigins },
     },
     ctrl: place,
     database: { ...store, snapshots: PATHS.data.snapshots },

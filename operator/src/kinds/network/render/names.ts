@@ -5,9 +5,10 @@ import {
   type OwnerName,
   ownerByLabels,
   ownerLabels,
+  ownerReference,
 } from "../../../children/owner-marks.ts";
-import type { KubeObject, ObjectMeta, OwnerReference } from "../../../kube/kinds.ts";
-import { API_VERSION, isOfOperator } from "../../../resources/group.ts";
+import type { KubeObject, ObjectMeta } from "../../../kube/kinds.ts";
+import { isOfOperator } from "../../../resources/group.ts";
 import type { ManagedNetwork, NetworkResource } from "../schema.ts";
 
 /** Names of everything that belongs to a managed Network (docs/operator/networks.md, "Objects"). */
@@ -62,10 +63,6 @@ export const childLabels = (resource: NetworkResource) => ({
   ...PART,
   ...ownerLabels(ownerName(resource)),
 });
-
-function ownerReference({ kind, metadata: { name, uid } }: NetworkResource): OwnerReference {
-  return { apiVersion: API_VERSION, kind, name, uid, controller: true, blockOwnerDeletion: true };
-}
 
 /** Metadata of a child that goes with its Network. */
 export function ownedMetadata(resource: NetworkResource, name: string): ObjectMeta {
