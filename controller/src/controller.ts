@@ -28,11 +28,11 @@ import {
 } from "./config/settings.ts";
 import { Events } from "./events/events.ts";
 import { circuitTraces } from "./fabric/circuits/circuit-traces.ts";
-import { startFabric } from "./fabric/fabric.ts";
+import { Fabric } from "./fabric/fabric.ts";
 import { HealthChecks, healthPages } from "./health/health-checks.ts";
 import { HTTP_USER, startHttp } from "./http/server.ts";
 import { Management } from "./management/management.ts";
-import { Metrics } from "./metrics/metrics.ts";
+import { ControllerMetrics } from "./metrics/metrics.ts";
 import { metricsPage, startMetricsListener } from "./metrics/serve-metrics.ts";
 import { measureController } from "./metrics/sources.ts";
 import { createFabricModel } from "./model/fabric/fabric-model.ts";
@@ -93,7 +93,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       ...{ configFile: file, placeOf, log },
     });
     const secrets = await loadSecrets(secretKeyFile(config, file), env);
-    const metrics = new Metrics();
+    const metrics = new ControllerMetrics();
     const store = await openStore({
       ...storeLocation(config, file, placeOf),
       onLost: options.onLost,
@@ -154,7 +154,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const fabricModel = createFabricModel(ctx, model);
     stops.push({ name: "fabric model", stop: () => fabricModel.close() });
     const traceOf = (identityId: string) => model.traces.of(identityId);
-    const fabric = startFabric({
+    const fabric = new Fabric({
       port: ctrlPort,
       controllerId: pki.controllerId,
       trustAnchors: () => pki.trustAnchors,

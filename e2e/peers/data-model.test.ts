@@ -9,7 +9,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
 import { fabricOptions } from "../../controller/src/config/settings.ts";
-import { type Fabric, startFabric } from "../../controller/src/fabric/fabric.ts";
+import { Fabric } from "../../controller/src/fabric/fabric.ts";
 import type { Store } from "../../controller/src/store/database.ts";
 import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
@@ -87,7 +87,7 @@ describe.skipIf(peer.isMissing).each([
     controller = await startTestController();
     port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: controller.pki.serverIdentity });
     Object.assign(controller.ctx.settings, { ctrlAddresses: [`tls:localhost:${port.port}`] });
-    fabric = startFabric({
+    fabric = new Fabric({
       port,
       controllerId: controller.pki.controllerId,
       trustAnchors: () => controller.pki.trustAnchors,

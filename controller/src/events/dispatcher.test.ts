@@ -28,7 +28,7 @@ function usage(version: 2 | 3): EventBody {
 }
 
 describe("the dispatcher", () => {
-  it("adds who and when, and gives events to whoever subscribed, until it unsubscribes", () => {
+  it("adds who and when, and gives events to each subscriber until it unsubscribes", () => {
     const events = dispatcher();
     const output = collector();
     const end = events.subscribe(output, [readSubscription("router", undefined)]);
@@ -58,7 +58,7 @@ describe("the dispatcher", () => {
     expect(seen).toEqual([false, true, true, true, false]);
   });
 
-  it("delivers under the older name to whoever subscribed by it", () => {
+  it("delivers under the older name to a subscriber that asked by it", () => {
     const events = dispatcher();
     const [old, services] = [collector(), collector()];
     events.subscribe(old, [readSubscription("fabric.routers", undefined)]);

@@ -15,10 +15,7 @@ interface Registration {
   readonly subscription: Subscription;
 }
 
-/**
- * The one place that all events pass: sources emit, outputs get what they subscribed to, as JSON. An event without a subscriber is neither made nor
- * formatted. Source: docs/events.md.
- */
+/** All events pass here: sources emit, outputs get what they subscribed to, as JSON. Source: docs/events.md. */
 export class Dispatcher implements EventSink {
   readonly #sourceId: string;
   readonly #now: () => Date;
@@ -45,7 +42,7 @@ export class Dispatcher implements EventSink {
       const { namespace } = registration.subscription;
       this.#byNamespace.set(namespace, [...(this.#byNamespace.get(namespace) ?? []), registration]);
     }
-    this.#demandChanged();
+    this.#demandListeners.emit();
     return () => {
       for (const registration of registrations.splice(0)) {
         const { namespace } = registration.subscription;
@@ -53,7 +50,7 @@ export class Dispatcher implements EventSink {
         if (left.length > 0) this.#byNamespace.set(namespace, left);
         else this.#byNamespace.delete(namespace);
       }
-      this.#demandChanged();
+      this.#demandListeners.emit();
     };
   }
 
@@ -104,9 +101,5 @@ export class Dispatcher implements EventSink {
   #complete(body: EventBody): ControllerEvent {
     const { namespace, timestamp = this.#now().toISOString(), ...rest } = body;
     return { namespace, event_src_id: this.#sourceId, timestamp, ...rest } as ControllerEvent;
-  }
-
-  #demandChanged(): void {
-    this.#demandListeners.emit();
   }
 }

@@ -76,12 +76,6 @@ export interface CircuitEvent extends EventHeader<"circuit"> {
   readonly tags: Readonly<Record<string, string>> | null;
 }
 
-export interface LinkEventConnection {
-  readonly id: string;
-  readonly local_addr: string;
-  readonly remote_addr: string;
-}
-
 /** A router reported a link, or lost one. */
 export interface LinkEvent extends EventHeader<"link"> {
   readonly event_type:
@@ -99,7 +93,7 @@ export interface LinkEvent extends EventHeader<"link"> {
   readonly protocol: string;
   readonly dial_address: string;
   readonly cost: number;
-  readonly connections?: readonly LinkEventConnection[];
+  readonly connections?: readonly { readonly id: string; readonly local_addr: string; readonly remote_addr: string }[];
 }
 
 /** A router's control channel came up or ended. */
@@ -160,7 +154,7 @@ export interface ServiceEvent extends EventHeader<"service"> {
   readonly interval_length: number;
 }
 
-interface UsageInterval extends EventHeader<"usage"> {
+interface CircuitUsageEvent extends EventHeader<"usage"> {
   /** Router that counted. */
   readonly source_id: string;
   readonly circuit_id: string;
@@ -173,7 +167,7 @@ interface UsageInterval extends EventHeader<"usage"> {
 }
 
 /** Bytes of one counter of one circuit in one interval; for subscriptions of version 2. */
-export interface UsageEventV2 extends UsageInterval {
+interface UsageEventV2 extends CircuitUsageEvent {
   readonly version: 2;
   /** `usage.ingress.rx`, `usage.ingress.tx`, `usage.egress.rx`, … */
   readonly event_type: string;
@@ -181,7 +175,7 @@ export interface UsageEventV2 extends UsageInterval {
 }
 
 /** Bytes of all counters of one circuit in one interval. */
-export interface UsageEventV3 extends UsageInterval {
+interface UsageEventV3 extends CircuitUsageEvent {
   readonly version: 3;
   /** `ingress.rx`, `ingress.tx`, `egress.rx`, `egress.tx`, `fabric.rx`, `fabric.tx`. */
   readonly usage: Readonly<Record<string, number>>;
@@ -299,10 +293,10 @@ export type ControllerEvent =
   | TerminatorEvent
   | UsageEvent;
 
-type Body<E> = E extends unknown ? Omit<E, "event_src_id" | "timestamp"> : never;
+type WithoutOrigin<E> = E extends unknown ? Omit<E, "event_src_id" | "timestamp"> : never;
 
 /** An event as its source emits it: the dispatcher adds controller and time. `timestamp` when that is not now. */
-export type EventBody = Body<ControllerEvent> & { readonly timestamp?: string };
+export type EventBody = WithoutOrigin<ControllerEvent> & { readonly timestamp?: string };
 
 /** Where parts of the controller emit events. Never throws, never waits. */
 export interface EventSink {

@@ -15,7 +15,7 @@ import { compileSubscription } from "./subscription.ts";
 
 const BYTES_PER_MB = 1024 * 1024;
 
-export interface EventsParts {
+interface EventsParts {
   readonly controllerId: string;
   readonly config: ControllerConfig["events"];
   /** Folder that relative paths start from. */
@@ -24,7 +24,7 @@ export interface EventsParts {
 }
 
 /** What events are made of; known once the controller's parts run. */
-export interface EventSources {
+interface EventSources {
   readonly db: Kysely<Database>;
   readonly changes: Pick<ChangeLog, "subscribe">;
   readonly fabric: FabricFacts & {
@@ -84,7 +84,7 @@ export class Events {
     );
   }
 
-  /** Stops telling, and writes out what waits. */
+  /** Stops the sources, and writes out what waits. */
   async close(): Promise<void> {
     for (const stop of this.#stops.splice(0)) await stop();
     await Promise.all(this.#outputs.map((output) => output.close()));

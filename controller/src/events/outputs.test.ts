@@ -82,7 +82,7 @@ describe("a file of events", () => {
     expect(names.flatMap((name) => numbers(content(name)))).toEqual([6, 7, 8, 9]);
   });
 
-  it("goes on in a new file when somebody moves the present one away", async () => {
+  it("goes on in a new file when another program moves the present one away", async () => {
     const file = output();
     file.write("router", line(1));
     await file.flushed();

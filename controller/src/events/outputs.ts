@@ -120,7 +120,7 @@ export class StreamOutput implements EventOutput {
   }
 }
 
-export interface FileOutputOptions {
+interface FileOutputOptions {
   readonly path: string;
   /** Size at which a new file is begun. */
   readonly maxBytes: number;
@@ -131,7 +131,7 @@ export interface FileOutputOptions {
   readonly log: Logger;
 }
 
-/** Wait after a failed write: a full disk is not asked a thousand times a second. */
+/** Wait after a failed write, so that a full disk is not tried a thousand times a second. */
 const RETRY_MS = 1_000;
 /** How often the file is compared with what its path names: another program may have moved it away. */
 const LOOK_MS = 1_000;
@@ -237,9 +237,10 @@ export class FileOutput implements EventOutput {
     const now = performance.now();
     if (now - this.#lookedAt < LOOK_MS) return;
     this.#lookedAt = now;
-    const there = await stat(this.#options.path).catch(() => undefined);
-    if (there?.ino !== this.#inode) await this.#forget();
-    if (this.#file === undefined) await this.#open();
+    const named = await stat(this.#options.path).catch(() => undefined);
+    if (named?.ino === this.#inode) return;
+    await this.#forget();
+    await this.#open();
   }
 
   async #rotate(): Promise<void> {

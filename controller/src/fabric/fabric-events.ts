@@ -21,7 +21,7 @@ export const CircuitFailureCause = {
 export type CircuitFailureCause = (typeof CircuitFailureCause)[keyof typeof CircuitFailureCause];
 
 /** One connection of an SDK to an edge router. */
-export interface IdentityConnection {
+interface IdentityConnection {
   readonly identityId: string;
   readonly at: Date;
   readonly sourceAddress: string;
@@ -33,7 +33,7 @@ export type FabricEvent =
   | {
       readonly kind: "router-online";
       readonly routerId: string;
-      /** `ip:port` of the router's end and of ours. */
+      /** `ip:port` of the router's end and of the controller's. */
       readonly sourceAddress: string;
       readonly destinationAddress: string;
     }
@@ -104,39 +104,29 @@ export function eventFields(event: FabricEvent): object {
     case "router-trace":
     case "control-message":
       return { routerId: event.routerId };
-    case "identities-changed":
-      return {
-        routerId: event.routerId,
-        online: event.online.length,
-        offline: event.offline.length,
-        unknown: event.unknown.length,
-      };
+    case "identities-changed": {
+      const { routerId, online, offline, unknown } = event;
+      return { routerId, online: online.length, offline: offline.length, unknown: unknown.length };
+    }
     case "identities-connected":
       return { routerId: event.routerId, connections: event.connections.length };
-    case "dial-failed": {
-      const { circuitId, serviceId, terminatorId, cause } = event;
-      return { circuitId, serviceId, terminatorId, cause };
-    }
+    case "dial-failed":
     case "health-check": {
-      const { routerId, serviceId, terminatorId, hasPassed } = event;
-      return { routerId, serviceId, terminatorId, hasPassed };
+      const { kind: _, ...fields } = event;
+      return fields;
     }
     case "circuit-created":
     case "circuit-rerouted":
     case "circuit-removed": {
       const { id, serviceId, terminatorId, clientId, route } = event.circuit;
-      const reason = event.kind === "circuit-removed" ? { reason: event.reason } : {};
-      return { circuitId: id, serviceId, terminatorId, clientId, path: route.routers, ...reason };
+      const fields = { circuitId: id, serviceId, terminatorId, clientId, path: route.routers };
+      return event.kind === "circuit-removed" ? { ...fields, reason: event.reason } : fields;
     }
     case "circuit-failed": {
       const { circuitId, serviceId, clientId, cause, message } = event;
       return { circuitId, serviceId, clientId, cause, reason: message };
     }
-    case "link-connected":
-    case "link-faulted":
-    case "link-duplicate":
-    case "link-known":
-    case "link-connections-changed":
+    default:
       return { linkId: event.link.id, source: event.link.source, destination: event.link.destination };
   }
 }

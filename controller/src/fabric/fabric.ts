@@ -13,11 +13,11 @@ import { Rerouter } from "./circuits/rerouter.ts";
 import { RouteExchange } from "./circuits/route-exchange.ts";
 import { DataModelFeed, type DataModelValidation } from "./data-model/data-model-feed.ts";
 import { type EmitEvent, eventFields } from "./fabric-events.ts";
-import { Inspection, type InspectionRequest, type InspectionResult, registerControllerSources } from "./inspection.ts";
+import { Inspection, type InspectionRequest, type InspectionResult } from "./inspection.ts";
 import { LinkMessages } from "./links/link-messages.ts";
 import { type Link, linkCost } from "./links/link-table.ts";
 import { Mesh } from "./links/mesh.ts";
-import { followModel } from "./model-changes.ts";
+import { followChange } from "./model-changes.ts";
 import { FABRIC_LIMITS, type FabricOptions, type FabricSettings } from "./options.ts";
 import type { FabricModel } from "./ports.ts";
 import { ControlListener } from "./routers/control-listener.ts";
@@ -38,7 +38,7 @@ const CLOSE_TIMEOUT_MS = 3_000;
 const CREDIT_MS = 60_000;
 const TICK_MS = 5_000;
 
-export interface FabricParts {
+interface FabricParts {
   /** Where routers connect; may be shared with the APIs. */
   readonly port: TlsPort;
   /** Of the controller; routers file their sessions, circuits and links under it. */
@@ -57,12 +57,10 @@ export interface LinkState extends Link {
   readonly cost: number;
 }
 
-/** Starts to accept routers. Everything runs until {@link Fabric.close}. */
-export function startFabric(parts: FabricParts): Fabric {
-  return new Fabric(parts);
-}
-
-/** The authority over routers, links and circuits: the controller's side of the control channel. Source: docs/protocol/fabric.md. */
+/**
+ * The authority over routers, links and circuits: the controller's side of the control channel. Accepts routers from its construction until
+ * {@link Fabric.close}. Source: docs/protocol/fabric.md.
+ */
 export class Fabric {
   readonly #model: FabricModel;
   readonly #options: FabricOptions;
@@ -80,8 +78,7 @@ export class Fabric {
   readonly #dataModel: DataModelFeed;
   readonly #validation: TerminatorValidation;
   readonly #linkMessages: LinkMessages;
-  /** Other parts of the controller add here what operators may ask it. */
-  readonly inspection: Inspection;
+  readonly #inspection: Inspection;
   readonly operations: RouterOperations;
   /** Everything that handles messages of a router. */
   readonly #handlers: readonly { attach(router: RouterConnection): void }[];
@@ -142,22 +139,12 @@ export class Fabric {
     const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, emit, log });
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, access, terminators, log });
     const routers = new RouterMessages({ model, identities: this.#identities, emit, log });
-    this.#handlers = [
-      links,
-      circuitMessages,
-      terminators,
-      tunnels,
-      routers,
-      this.#sessions,
-      this.#dataModel,
-      this.#validation,
-    ];
     this.operations = new RouterOperations(mesh, emit);
-    this.inspection = new Inspection(parts.controllerId, mesh);
-    registerControllerSources(this.inspection, {
-      ...{ mesh, costs, options },
-      identities: this.#identities,
-      validation: this.#validation,
+    const feeds = [this.#sessions, this.#dataModel, this.#validation];
+    this.#handlers = [links, circuitMessages, terminators, tunnels, routers, ...feeds, this.operations];
+    this.#inspection = new Inspection({
+      ...{ controllerId: parts.controllerId, mesh, costs, options },
+      ...{ identities: this.#identities, validation: this.#validation },
     });
     this.#start(parts);
   }
@@ -175,7 +162,7 @@ export class Fabric {
   /** Undefined for a router that is not connected. */
   routerState(id: string): RouterState | undefined {
     const router = this.#mesh.router(id);
-    return router === undefined ? undefined : routerState(router);
+    return router && routerState(router);
   }
 
   /** Just after the start: resolves when clients can use one of these routers, or none is on its way back; else at once. */
@@ -212,11 +199,11 @@ export class Fabric {
 
   link(id: string): LinkState | undefined {
     const link = this.#mesh.links.get(id);
-    return link === undefined ? undefined : { ...link, cost: linkCost(link) };
+    return link && withCost(link);
   }
 
   links(): LinkState[] {
-    return this.#mesh.links.all().map((link) => ({ ...link, cost: linkCost(link) }));
+    return this.#mesh.links.all().map(withCost);
   }
 
   /** Dynamic part of a terminator's cost. */
@@ -245,9 +232,8 @@ export class Fabric {
   /** An administrator's change of a link; undefined when there is none. A link marked down carries no circuits any more. */
   updateLink(id: string, change: { readonly staticCost?: number; readonly isDown?: boolean }): LinkState | undefined {
     const link = this.#mesh.links.update(id, change);
-    if (link === undefined) return undefined;
-    if (link.isDown) this.#rerouter.linkLost(id);
-    return { ...link, cost: linkCost(link) };
+    if (link?.isDown) this.#rerouter.linkLost(id);
+    return link && withCost(link);
   }
 
   /** Closes a router's channel, if it has one. It may come back when it is still admitted. */
@@ -259,7 +245,7 @@ export class Fabric {
 
   /** Asks this controller and connected routers about their inner state. Never rejects. */
   async inspect(request: InspectionRequest): Promise<InspectionResult> {
-    return await this.inspection.inspect(request);
+    return this.#inspection.inspect(request);
   }
 
   /** Does the router keep a model of the network? One that works by sessions alone has none. */
@@ -274,7 +260,7 @@ export class Fabric {
    */
   async validateDataModel(routerId: string, fix = false): Promise<DataModelValidation | undefined> {
     const router = this.#mesh.router(routerId);
-    return router === undefined ? undefined : this.#dataModel.validate(router, fix);
+    return router && this.#dataModel.validate(router, fix);
   }
 
   /** What is due by time about the data model and the validation of terminators; runs every few seconds. */
@@ -283,7 +269,7 @@ export class Fabric {
     this.#validation.tick(now);
   }
 
-  /** Takes no more routers, ends their channels, and waits (not for ever) for what is being worked on. Circuits go on without a controller. */
+  /** Takes no more routers, ends their channels, and waits up to 3 s for their requests. Circuits go on without a controller. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -309,7 +295,6 @@ export class Fabric {
       options: this.#options,
       attach: (router) => {
         for (const handler of this.#handlers) handler.attach(router);
-        this.operations.attach(router);
       },
       onConnected: (router, isNewProcess) => this.#life.connected(router, isNewProcess),
       onDisconnected: (router, reason) => this.#life.disconnected(router, reason),
@@ -319,12 +304,13 @@ export class Fabric {
       const timer = setInterval(work, ms);
       return () => clearInterval(timer);
     };
+    const followers = {
+      ...{ life: this.#life, sessions: this.#sessions, circuits: this.#circuits, access: this.#access },
+      ...{ costs: this.#costs, validation: this.#validation, log: this.#log },
+    };
     this.#stopping.push(
       listener.listen(port),
-      followModel({
-        ...{ model: this.#model, life: this.#life, sessions: this.#sessions, circuits: this.#circuits },
-        ...{ access: this.#access, costs: this.#costs, validation: this.#validation, log: this.#log },
-      }),
+      this.#model.onChange((change) => followChange(followers, change)),
       every(this.#options.cycleMs, () => this.#cycle()),
       every(CREDIT_MS, () => this.#costs.credit(Date.now())),
       every(TICK_MS, () => this.tick(Date.now())),
@@ -335,4 +321,8 @@ export class Fabric {
     this.#mesh.links.sweep(Date.now());
     this.#rerouter.improve();
   }
+}
+
+function withCost(link: Link): LinkState {
+  return { ...link, cost: linkCost(link) };
 }

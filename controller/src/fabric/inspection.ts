@@ -11,7 +11,7 @@ import type { RouterConnection } from "./routers/router-connection.ts";
 import type { TerminatorValidation } from "./terminators/terminator-validation.ts";
 
 /** What a router, or this controller, was asked and answered. */
-export interface InspectedValue {
+interface InspectedValue {
   /** Id of the router or the controller. */
   readonly appId: string;
   /** As it was requested. */
@@ -35,32 +35,33 @@ export interface InspectionRequest {
   readonly timeoutMs?: number;
 }
 
-/** Something that the controller knows of itself; `undefined`: nothing of this name. `name` is as requested. */
-export type InspectSource = (name: string) => unknown;
+interface InspectionParts {
+  readonly controllerId: string;
+  readonly mesh: Mesh;
+  readonly costs: DynamicCosts;
+  readonly identities: IdentityConnections;
+  readonly validation: TerminatorValidation;
+  readonly options: FabricOptions;
+}
 
 /** Less than an HTTP request may take. */
 const TIMEOUT_MS = 8_000;
 const MAX_EXPRESSION_CHARACTERS = 1_000;
 const MAX_REQUESTED_VALUES = 100;
-/** Of one router: so much is passed on, and no more held for all of them. */
+/** Of the answer of one router. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 
 /** Asks routers and this controller about their inner state (docs/protocol/control.md, "Inspect"). */
 export class Inspection {
   readonly #controllerId: string;
-  readonly #mesh: Pick<Mesh, "router" | "routers">;
-  readonly #exact = new Map<string, InspectSource>();
-  readonly #prefixes = new Map<string, InspectSource>();
+  readonly #mesh: Mesh;
+  /** What this controller answers of itself, by name in lower case. */
+  readonly #sources: ReadonlyMap<string, () => unknown>;
 
-  constructor(controllerId: string, mesh: Pick<Mesh, "router" | "routers">) {
-    this.#controllerId = controllerId;
-    this.#mesh = mesh;
-  }
-
-  /** What this controller answers to `name` (any case); ending in `*` it stands for everything that begins with it. */
-  register(name: string, source: InspectSource): void {
-    if (name.endsWith("*")) this.#prefixes.set(name.slice(0, -1), source);
-    else this.#exact.set(name, source);
+  constructor(parts: InspectionParts) {
+    this.#controllerId = parts.controllerId;
+    this.#mesh = parts.mesh;
+    this.#sources = new Map(Object.entries(controllerSources(parts)));
   }
 
   /** Never rejects: what goes wrong is in the result. */
@@ -102,9 +103,7 @@ export class Inspection {
   }
 
   #value(requested: string): string | undefined {
-    const name = requested.toLowerCase();
-    const source = this.#exact.get(name) ?? [...this.#prefixes].find(([start]) => name.startsWith(start))?.[1];
-    const value = source?.(requested);
+    const value = this.#sources.get(requested.toLowerCase())?.();
     return value === undefined || typeof value === "string" ? value : JSON.stringify(value);
   }
 }
@@ -146,46 +145,37 @@ async function askRouter(
   }
 }
 
-/** What operators may ask this controller about its fabric (docs/protocol/control.md, "Inspect"). Nothing secret. */
-export function registerControllerSources(
-  inspection: Inspection,
-  parts: {
-    readonly mesh: Mesh;
-    readonly costs: DynamicCosts;
-    readonly identities: IdentityConnections;
-    readonly validation: TerminatorValidation;
-    readonly options: FabricOptions;
-  },
-): void {
-  const { mesh, costs, identities, validation, options } = parts;
-  inspection.register("stackdump", () => processSummary());
-  inspection.register("config", () => ({ network: options }));
-  inspection.register("connected-routers", () =>
-    mesh.routers().map((router) => ({
-      Id: router.id,
-      Version: router.version.version,
-      ConnectTime: router.connectedAt.toISOString(),
-    })),
-  );
-  inspection.register(InspectionKey.Links, () => ({
-    links: mesh.links.all().map((link) => ({
-      id: link.id,
-      source: link.source,
-      dest: link.destination,
-      protocol: link.protocol,
-      dialAddress: link.dialAddress,
-      iteration: link.iteration,
-      state: link.state,
-      down: link.isDown,
-      cost: linkCost(link),
-      connections: link.connectionState.connections,
-    })),
-  }));
-  inspection.register("terminator-costs", () => ({ terminators: costs.all() }));
-  inspection.register("router-messaging", () => ({ terminatorValidations: validation.pending() }));
-  inspection.register(InspectionKey.IdentityConnections, () => ({
-    routers: Object.fromEntries(mesh.routers().map(({ id }) => [id, [...identities.of(id)]])),
-  }));
+/** What operators may ask this controller about its fabric. Nothing secret. */
+function controllerSources({ mesh, costs, identities, validation, options }: InspectionParts) {
+  return {
+    stackdump: processSummary,
+    config: () => ({ network: options }),
+    "connected-routers": () =>
+      mesh.routers().map(({ id, version, connectedAt }) => ({
+        Id: id,
+        Version: version.version,
+        ConnectTime: connectedAt.toISOString(),
+      })),
+    [InspectionKey.Links]: () => ({
+      links: mesh.links.all().map((link) => ({
+        id: link.id,
+        source: link.source,
+        dest: link.destination,
+        protocol: link.protocol,
+        dialAddress: link.dialAddress,
+        iteration: link.iteration,
+        state: link.state,
+        down: link.isDown,
+        cost: linkCost(link),
+        connections: link.connectionState.connections,
+      })),
+    }),
+    "terminator-costs": () => ({ terminators: costs.all() }),
+    "router-messaging": () => ({ terminatorValidations: validation.pending() }),
+    [InspectionKey.IdentityConnections]: () => ({
+      routers: Object.fromEntries(mesh.routers().map(({ id }) => [id, [...identities.of(id)]])),
+    }),
+  };
 }
 
 /** There are no threads to list: what keeps the process busy is its active resources. */

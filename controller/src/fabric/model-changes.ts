@@ -2,14 +2,13 @@ import type { Logger } from "@sallyport/wire";
 import type { CircuitAccess } from "./circuits/circuit-access.ts";
 import type { CircuitRegistry } from "./circuits/circuit-registry.ts";
 import type { DynamicCosts } from "./circuits/costs.ts";
-import type { FabricModel, ModelChange } from "./ports.ts";
+import type { ModelChange } from "./ports.ts";
 import type { RouterLife } from "./routers/router-life.ts";
 import type { SessionFeed } from "./sessions/session-feed.ts";
 import type { TerminatorValidation } from "./terminators/terminator-validation.ts";
 
 /** Those that act on changes of the model. */
-export interface ModelFollowers {
-  readonly model: Pick<FabricModel, "onChange">;
+interface ModelFollowers {
   readonly life: RouterLife;
   readonly sessions: SessionFeed;
   readonly circuits: CircuitRegistry;
@@ -19,12 +18,8 @@ export interface ModelFollowers {
   readonly log: Logger;
 }
 
-/** Hands each change of the model to those it concerns; returns how to stop. Source: docs/protocol/fabric.md, "Access". */
-export function followModel(followers: ModelFollowers): () => void {
-  return followers.model.onChange((change) => follow(followers, change));
-}
-
-function follow(followers: ModelFollowers, change: ModelChange): void {
+/** Hands a change of the model to the parts that it concerns. Source: docs/protocol/fabric.md, "Access". */
+export function followChange(followers: ModelFollowers, change: ModelChange): void {
   const { life, sessions, circuits, access, costs, validation, log } = followers;
   switch (change.kind) {
     case "changes-lost":

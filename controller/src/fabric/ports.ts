@@ -17,13 +17,11 @@ import {
 } from "@sallyport/wire";
 import type { DataModelSource } from "./data-model/data-model-source.ts";
 
-/** `edge`: an edge router, which gets API sessions; `transit`: forwards only. */
-export type RouterKind = "edge" | "transit";
-
 /** A router entity as the fabric needs it. */
 export interface RouterRecord {
   readonly id: string;
-  readonly kind: RouterKind;
+  /** `edge`: an edge router, which gets API sessions; `transit`: forwards only. */
+  readonly kind: "edge" | "transit";
   /** Lower-case hex SHA-1 of the client leaf certificate; absent until enrolled. */
   readonly fingerprint?: string;
   readonly isDisabled: boolean;
@@ -54,7 +52,7 @@ export interface RouterInterface {
 
 /** Why a router's request is refused; the numbers are those of the edge error header. */
 export const DenialCode = EdgeErrorCode;
-/** The codes without the two that no check of ours answers. */
+/** The codes without the two that no check of the controller answers. */
 export type DenialCode = Exclude<
   (typeof EdgeErrorCode)[keyof typeof EdgeErrorCode],
   typeof EdgeErrorCode.InvalidApiSessionType | typeof EdgeErrorCode.InvalidInstanceId
@@ -67,7 +65,7 @@ export interface Denial {
 }
 
 /** How one of a service's terminators is chosen. */
-export const TERMINATOR_STRATEGIES = ["smartrouting", "weighted", "random", "sticky"] as const;
+const TERMINATOR_STRATEGIES = ["smartrouting", "weighted", "random", "sticky"] as const;
 export type TerminatorStrategy = (typeof TERMINATOR_STRATEGIES)[number];
 
 export function isTerminatorStrategy(name: string): name is TerminatorStrategy {
@@ -78,7 +76,7 @@ export function isTerminatorStrategy(name: string): name is TerminatorStrategy {
 export interface CircuitService {
   readonly id: string;
   readonly name: string;
-  /** One of {@link TERMINATOR_STRATEGIES}. */
+  /** A {@link TerminatorStrategy}, or one that this controller does not know. */
   readonly terminatorStrategy: string;
   readonly encryptionRequired: boolean;
   /** 0 = never removed for being idle. */
@@ -119,7 +117,7 @@ export interface TerminatorRecord {
 }
 
 /** A terminator to create. Without `id` the model makes one. */
-export type NewTerminator = Omit<TerminatorRecord, "id" | "createdAt"> & { readonly id?: string };
+export type NewTerminator = Omit<TerminatorRecord, "id" | "createdAt"> & { readonly id?: string | undefined };
 
 /**
  * Outcome of {@link FabricModel.createTerminator}.
@@ -163,22 +161,8 @@ export interface TunnelApiSession {
 
 /** What a tunneling router says about itself when it asks for an API session. */
 export interface TunnelClientInfo {
-  readonly envInfo: {
-    readonly arch: string;
-    readonly os: string;
-    readonly osRelease: string;
-    readonly osVersion: string;
-    readonly hostname: string;
-    readonly domain: string;
-  };
-  readonly sdkInfo: {
-    readonly appId: string;
-    readonly appVersion: string;
-    readonly branch: string;
-    readonly revision: string;
-    readonly type: string;
-    readonly version: string;
-  };
+  readonly envInfo: Readonly<Record<"arch" | "os" | "osRelease" | "osVersion" | "hostname" | "domain", string>>;
+  readonly sdkInfo: Readonly<Record<"appId" | "appVersion" | "branch" | "revision" | "type" | "version", string>>;
   /** Names of config types whose configs the service list shall hold; `["all"]` = every one. */
   readonly configTypes: readonly string[];
   /** ip:port of the router's control channel. */
@@ -212,8 +196,8 @@ export interface TunnelSessionGrant extends SessionGrant {
 }
 
 /**
- * A committed change the fabric acts on. Delivered at least once, in commit order per entity. Services and terminators are read afresh for every circuit, so
- * only that one is gone has to be told.
+ * A committed change the fabric acts on. Delivered at least once, in commit order per entity. Services and terminators are read again for every circuit, so
+ * only their removal is a change.
  */
 export type ModelChange =
   /** Some changes were lost: everything that the fabric holds may be out of date. */

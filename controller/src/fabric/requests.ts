@@ -14,7 +14,13 @@ import {
 import { type Denial, DenialCode } from "./ports.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
 
-/** Texts routers and SDKs show for a refusal; a router of the 1.6 generation hands only the text on. Source: docs/protocol/fabric.md, "Errors". */
+/**
+ * How requests of routers are answered. There are three conventions, never mixed: fabric requests by a Result with text; edge requests by their own
+ * response type, or by an edge error (plain text and a code header); the verification of a renewed certificate by an edge error with a protobuf body.
+ * Source: docs/protocol/fabric.md, "Errors".
+ */
+
+/** Texts that routers and SDKs show for a refusal; a router of the 1.6 generation hands only the text on. */
 const TEXT: Readonly<Record<DenialCode, string>> = {
   [DenialCode.Internal]: "internal error",
   [DenialCode.InvalidApiSession]: "invalid api session",
@@ -32,13 +38,13 @@ const TEXT: Readonly<Record<DenialCode, string>> = {
 
 /** A request of a router is refused; the answer carries the code and the text. */
 export class EdgeRefusal extends Error {
+  override name = "EdgeRefusal";
   readonly code: DenialCode;
   /** The circuit a failed circuit request had been given. */
   readonly circuitId: string | undefined;
 
   constructor(code: DenialCode, message?: string, circuitId?: string) {
     super(message ?? TEXT[code]);
-    this.name = "EdgeRefusal";
     this.code = code;
     this.circuitId = circuitId;
   }
@@ -48,21 +54,11 @@ export class EdgeRefusal extends Error {
   }
 }
 
-/**
- * How requests of routers are answered. There are three conventions, never mixed: fabric requests by a Result with text; edge requests by their own
- * response type, or by an edge error (plain text and a code header); the verification of a renewed certificate by an edge error with a protobuf body.
- *
- * Source: docs/protocol/fabric.md, "Errors".
- */
-
 const BUSY = "server too busy";
 
 /** A fabric request is refused; the text goes into the Result. */
 export class FabricRefusal extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = "FabricRefusal";
-  }
+  override name = "FabricRefusal";
 }
 
 /** Answers unless the channel has closed meanwhile. */
@@ -105,15 +101,13 @@ export function serveEdgeRequest(
   if (!isTaken) reply(router, message, edgeError(new EdgeRefusal(DenialCode.Internal, BUSY)));
 }
 
-function asEdgeRefusal(router: RouterConnection, message: Message, error: unknown): EdgeRefusal {
-  if (error instanceof EdgeRefusal) {
-    router.log.info(
-      { routerId: router.id, contentType: message.contentType, code: error.code, reason: error.message },
-      "a router's request was refused",
-    );
-    return error;
+function asEdgeRefusal(router: RouterConnection, { contentType }: Message, err: unknown): EdgeRefusal {
+  const fields = { routerId: router.id, contentType };
+  if (err instanceof EdgeRefusal) {
+    router.log.info({ ...fields, code: err.code, reason: err.message }, "a router's request was refused");
+    return err;
   }
-  router.log.error({ routerId: router.id, contentType: message.contentType, err: error }, "a router's request failed");
+  router.log.error({ ...fields, err }, "a router's request failed");
   return new EdgeRefusal(DenialCode.Internal);
 }
 
@@ -127,14 +121,11 @@ export function serveFabricRequest(
   const isTaken = lane.offer(async () => {
     try {
       replyResult(router, message, true, await work());
-    } catch (error) {
-      if (!(error instanceof FabricRefusal)) {
-        router.log.error(
-          { routerId: router.id, contentType: message.contentType, err: error },
-          "a router's request failed",
-        );
-      }
-      replyResult(router, message, false, error instanceof FabricRefusal ? error.message : "internal error");
+    } catch (err) {
+      const isRefusal = err instanceof FabricRefusal;
+      const { contentType } = message;
+      if (!isRefusal) router.log.error({ routerId: router.id, contentType, err }, "a router's request failed");
+      replyResult(router, message, false, isRefusal ? err.message : "internal error");
     }
   }, message.body.length);
   if (!isTaken) reply(router, message, busyResult());
@@ -148,20 +139,13 @@ function busyResult(): Outgoing {
 
 /** Works on a message that has no answer; failures are logged, and a full lane drops it with a log line. */
 export function serveNotice(router: RouterConnection, lane: Pool, message: Message, work: () => Promise<void>): void {
+  const fields = { routerId: router.id, contentType: message.contentType };
   const isTaken = lane.offer(async () => {
     try {
       await work();
     } catch (err) {
-      router.log.error(
-        { routerId: router.id, contentType: message.contentType, err },
-        "a router's message could not be worked on",
-      );
+      router.log.error({ ...fields, err }, "a router's message could not be worked on");
     }
   }, message.body.length);
-  if (!isTaken) {
-    router.log.warn(
-      { routerId: router.id, contentType: message.contentType },
-      "too many messages wait; one was dropped",
-    );
-  }
+  if (!isTaken) router.log.warn(fields, "too many messages wait; one was dropped");
 }

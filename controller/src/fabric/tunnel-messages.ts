@@ -12,23 +12,22 @@ import {
   RouterBinding,
 } from "@sallyport/wire";
 import type { CircuitAccess } from "./circuits/circuit-access.ts";
-import type { CircuitMessages } from "./circuits/circuit-messages.ts";
+import { type CircuitMessages, circuitFields } from "./circuits/circuit-messages.ts";
 import {
   DenialCode,
   type FabricModel,
   isDenial,
+  type TerminatorOutcome,
   type TunnelApiSession,
   type TunnelClaim,
   type TunnelGrant,
   type TunnelService,
   type TunnelSessionGrant,
 } from "./ports.ts";
-import { EdgeRefusal, reply, serveEdgeRequest, serveNotice } from "./requests.ts";
+import { EdgeRefusal, serveEdgeRequest, serveNotice } from "./requests.ts";
 import { onMessage, onRawMessage, read } from "./routers/inbound.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
-import { type TerminatorMessages, terminatorResult } from "./terminators/terminator-messages.ts";
-
-const { CreateTerminatorResult } = edgeCtrlPb;
+import type { TerminatorMessages } from "./terminators/terminator-messages.ts";
 
 /** Refusals of a terminator that trying again cannot change. */
 const FINAL_REFUSALS: ReadonlySet<DenialCode> = new Set([
@@ -37,7 +36,7 @@ const FINAL_REFUSALS: ReadonlySet<DenialCode> = new Set([
   DenialCode.InvalidPrecedence,
 ]);
 
-export interface TunnelMessagesParts {
+interface TunnelMessagesParts {
   readonly model: Pick<
     FabricModel,
     "openTunnelApiSession" | "tunnelServices" | "openTunnelSession" | "authorizeTunnel"
@@ -50,9 +49,7 @@ export interface TunnelMessagesParts {
 
 /**
  * A router that is itself a tunneler: it acts for the identity with its own id, through API session and sessions (protocol version 1), or without any when it
- * has the data model (version 2).
- *
- * Source: docs/protocol/fabric.md, "Tunneling routers".
+ * has the data model (version 2). Source: docs/protocol/fabric.md, "Tunneling routers".
  */
 export class TunnelMessages {
   readonly #parts: TunnelMessagesParts;
@@ -126,24 +123,9 @@ export class TunnelMessages {
   }
 
   async #openApiSession(router: RouterConnection, body: edgeCtrlPb.CreateApiSessionRequest) {
-    const { envInfo: env, sdkInfo: sdk } = body;
     const session = await this.#parts.model.openTunnelApiSession(router.id, {
-      envInfo: {
-        arch: env?.arch ?? "",
-        os: env?.os ?? "",
-        osRelease: env?.osRelease ?? "",
-        osVersion: env?.osVersion ?? "",
-        hostname: env?.hostname ?? "",
-        domain: env?.domain ?? "",
-      },
-      sdkInfo: {
-        appId: sdk?.appId ?? "",
-        appVersion: sdk?.appVersion ?? "",
-        branch: sdk?.branch ?? "",
-        revision: sdk?.revision ?? "",
-        type: sdk?.type ?? "",
-        version: sdk?.version ?? "",
-      },
+      envInfo: textsOf(body.envInfo, ["arch", "os", "osRelease", "osVersion", "hostname", "domain"]),
+      sdkInfo: textsOf(body.sdkInfo, ["appId", "appVersion", "branch", "revision", "type", "version"]),
       configTypes: body.configTypes.length === 0 ? ["all"] : body.configTypes,
       remoteAddress: router.channel.peer.address,
     });
@@ -153,25 +135,19 @@ export class TunnelMessages {
 
   #dial(router: RouterConnection, body: edgeCtrlPb.CreateCircuitForServiceRequest, message: Message): void {
     serveEdgeRequest(router, router.parallelLane, message, async () => {
-      const grant = await this.#openSession(router, body.sessionId, body.serviceName, "Dial");
+      const { service, identityId: clientId, ...session } = await this.#openSession(router, body, "Dial");
       const { circuits, access } = this.#parts;
-      const circuit = await access.whileSessionLasts(grant.sessionToken, () =>
-        circuits.dial(router, {
-          service: grant.service,
-          identityId: grant.identityId,
-          grant: { kind: "session", sessionId: grant.sessionId },
-          instanceId: body.terminatorInstanceId,
-          peerData: byteMap(body.peerData),
-        }),
+      const grant = { kind: "session", sessionId: session.sessionId } as const;
+      const { terminatorInstanceId: instanceId } = body;
+      const peerData = byteMap(body.peerData);
+      const circuit = await access.whileSessionLasts(session.sessionToken, () =>
+        circuits.dial(router, { service, clientId, grant, instanceId, peerData }),
       );
       return {
         contentType: EdgeCtrlType.CreateCircuitForServiceResponse,
         body: encodeControl(edgeCtrlPb.CreateCircuitForServiceResponseSchema, {
-          ...grantFields(grant),
-          circuitId: circuit.id,
-          address: circuit.route.ingressId,
-          peerData: Object.fromEntries(circuit.peerData),
-          tags: { ...circuit.tags },
+          ...sessionFields(session),
+          ...circuitFields(circuit),
         }),
       };
     });
@@ -180,25 +156,13 @@ export class TunnelMessages {
   #host(router: RouterConnection, body: edgeCtrlPb.CreateTunnelTerminatorRequest, message: Message): void {
     serveEdgeRequest(router, router.orderedLane, message, async () => {
       if (body.address.trim() === "") throw new EdgeRefusal(DenialCode.Internal, "the terminator has no address");
-      const grant = await this.#openSession(router, body.sessionId, body.serviceName, "Bind");
-      const { peerData, cost, precedence, instanceId, instanceSecret, address } = body;
-      const outcome = await this.#parts.terminators.create(router, {
-        id: address,
-        address,
-        binding: RouterBinding.Tunnel,
-        serviceId: grant.service.id,
-        hostId: grant.identityId,
-        peerData,
-        cost,
-        precedence,
-        instanceId,
-        instanceSecret,
-      });
+      const { service, identityId, ...session } = await this.#openSession(router, body, "Bind");
+      const outcome = await this.#createTerminator(router, body, { service, identityId });
       if (!("terminator" in outcome)) throw new EdgeRefusal(DenialCode.Internal, outcome.message);
       return {
         contentType: EdgeCtrlType.CreateTunnelTerminatorResponse,
         body: encodeControl(edgeCtrlPb.CreateTunnelTerminatorResponseSchema, {
-          ...grantFields(grant),
+          ...sessionFields(session),
           terminatorId: outcome.terminator.id,
           startTime: body.startTime,
         }),
@@ -206,92 +170,67 @@ export class TunnelMessages {
     });
   }
 
+  #createTerminator(
+    router: RouterConnection,
+    body: edgeCtrlPb.CreateTunnelTerminatorRequest | edgeCtrlPb.CreateTunnelTerminatorV2Request,
+    { service, identityId: hostId }: TunnelGrant,
+  ): Promise<TerminatorOutcome> {
+    const { peerData, cost, precedence, instanceId, instanceSecret, address } = body;
+    return this.#parts.terminators.create(router, {
+      ...{ id: address, address, binding: RouterBinding.Tunnel, serviceId: service.id, hostId },
+      ...{ peerData, cost, precedence, instanceId, instanceSecret },
+    });
+  }
+
   /** As {@link TunnelMessages.#dial} without a session: the policy itself is asked. */
   #dialV2(router: RouterConnection, body: edgeCtrlPb.CreateTunnelCircuitV2Request, message: Message): void {
     serveEdgeRequest(router, router.parallelLane, message, async () => {
       const { circuits, access } = this.#parts;
+      const { serviceName: name, terminatorInstanceId: instanceId } = body;
       const circuit = await access.whileAllowed(async () => {
-        const grant = await this.#authorize({ routerId: router.id, service: { name: body.serviceName }, type: "Dial" });
-        return circuits.dial(router, {
-          service: grant.service,
-          identityId: grant.identityId,
-          grant: { kind: "identity" },
-          instanceId: body.terminatorInstanceId,
-          peerData: byteMap(body.peerData),
-        });
+        const claim = { routerId: router.id, service: { name }, type: "Dial" } as const;
+        const { service, identityId: clientId } = await this.#authorize(claim);
+        const peerData = byteMap(body.peerData);
+        return circuits.dial(router, { service, clientId, grant: { kind: "identity" }, instanceId, peerData });
       });
       return {
         contentType: EdgeCtrlType.CreateTunnelCircuitV2Response,
-        body: encodeControl(edgeCtrlPb.CreateTunnelCircuitV2ResponseSchema, {
-          circuitId: circuit.id,
-          address: circuit.route.ingressId,
-          peerData: Object.fromEntries(circuit.peerData),
-          tags: { ...circuit.tags },
-        }),
+        body: encodeControl(edgeCtrlPb.CreateTunnelCircuitV2ResponseSchema, circuitFields(circuit)),
       };
     });
   }
 
-  /** This request always gets its own response type. What a later change of policy may allow is answered as busy: the router tries again. */
+  /** What a later change of policy may allow is answered as busy: the router tries again. */
   #hostV2(router: RouterConnection, body: edgeCtrlPb.CreateTunnelTerminatorV2Request, message: Message): void {
-    const { terminators, log } = this.#parts;
-    const answer = (result: edgeCtrlPb.CreateTerminatorResult, msg: string): void => {
-      const { address: terminatorId, startTime } = body;
-      reply(router, message, {
+    const { address: terminatorId, startTime, serviceId } = body;
+    const { FailedBusy, FailedOther } = edgeCtrlPb.CreateTerminatorResult;
+    const claim = { routerId: router.id, service: { id: serviceId }, type: "Bind" } as const;
+    this.#parts.terminators.serveCreation(router, message, terminatorId, {
+      work: async () => this.#createTerminator(router, body, await this.#authorize(claim)),
+      refused: (code) => (FINAL_REFUSALS.has(code) ? FailedOther : FailedBusy),
+      answer: (result, msg) => ({
         contentType: EdgeCtrlType.CreateTunnelTerminatorV2Response,
         body: encodeControl(edgeCtrlPb.CreateTunnelTerminatorV2ResponseSchema, {
-          terminatorId,
-          startTime,
-          result,
-          msg,
+          ...{ terminatorId, startTime, result, msg },
         }),
-      });
-    };
-    const isTaken = router.orderedLane.offer(async () => {
-      if (body.address.trim() === "")
-        return answer(CreateTerminatorResult.FailedOther, "the terminator has no address");
-      try {
-        const claim = { routerId: router.id, service: { id: body.serviceId }, type: "Bind" } as const;
-        const grant = await this.#authorize(claim);
-        const { peerData, cost, precedence, instanceId, instanceSecret, address } = body;
-        const outcome = await terminators.create(router, {
-          ...{ id: address, address, binding: RouterBinding.Tunnel },
-          ...{ serviceId: grant.service.id, hostId: grant.identityId },
-          ...{ peerData, cost, precedence, instanceId, instanceSecret },
-        });
-        answer(...terminatorResult(outcome));
-      } catch (error) {
-        const isRefusal = error instanceof EdgeRefusal;
-        if (isRefusal)
-          log.info({ routerId: router.id, code: error.code, reason: error.message }, "a terminator was refused");
-        else
-          log.error({ routerId: router.id, err: error }, "a terminator could not be stored; the router will try again");
-        const isFinal = isRefusal && FINAL_REFUSALS.has(error.code);
-        const result = isFinal ? CreateTerminatorResult.FailedOther : CreateTerminatorResult.FailedBusy;
-        answer(result, isRefusal ? error.message : "internal error");
-      }
-    }, message.body.length);
-    if (!isTaken) answer(CreateTerminatorResult.FailedBusy, "server too busy");
+      }),
+    });
   }
 
   /** The answer is a message of its own, and only comes when something has changed since the mark the router gives back. */
   #listServices(router: RouterConnection, message: Message): void {
-    if (message.body.length > MAX_SERVICE_LIST_MARK) {
-      router.channel.close(
-        new Error(
-          `router ${router.id} sent a list mark of ${message.body.length} bytes, at most ${MAX_SERVICE_LIST_MARK} are allowed`,
-        ),
-      );
+    const { length } = message.body;
+    if (length > MAX_SERVICE_LIST_MARK) {
+      const problem = `a list mark of ${length} bytes, at most ${MAX_SERVICE_LIST_MARK} are allowed`;
+      router.channel.close(new Error(`router ${router.id} sent ${problem}`));
       return;
     }
     serveNotice(router, router.orderedLane, message, async () => {
       const list = await this.#parts.model.tunnelServices(router.id, message.body.toString("utf8"));
       if (list === undefined) return;
       if (isDenial(list)) {
-        this.#parts.log.warn(
-          { routerId: router.id, code: list.denied },
-          "a router may not list services for its tunneler",
-        );
+        const fields = { routerId: router.id, code: list.denied };
+        this.#parts.log.warn(fields, "a router may not list services for its tunneler");
         return;
       }
       const body = encodeControl(edgeCtrlPb.ServicesListSchema, {
@@ -310,21 +249,20 @@ export class TunnelMessages {
 
   async #openSession(
     router: RouterConnection,
-    apiSessionId: string,
-    serviceName: string,
+    { sessionId: apiSessionId, serviceName }: { readonly sessionId: string; readonly serviceName: string },
     type: Permission,
   ): Promise<TunnelSessionGrant> {
-    const remoteAddress = router.channel.peer.address;
-    const grant = await this.#parts.model.openTunnelSession({
-      routerId: router.id,
-      apiSessionId,
-      serviceName,
-      type,
-      remoteAddress,
-    });
+    const { id: routerId, channel } = router;
+    const request = { routerId, apiSessionId, serviceName, type, remoteAddress: channel.peer.address };
+    const grant = await this.#parts.model.openTunnelSession(request);
     if (isDenial(grant)) throw EdgeRefusal.of(grant);
     return grant;
   }
+}
+
+/** These fields of a message; empty texts when it is absent. */
+function textsOf<K extends string>(message: Readonly<Record<K, string>> | undefined, keys: readonly K[]) {
+  return Object.fromEntries(keys.map((key) => [key, message?.[key] ?? ""])) as Record<K, string>;
 }
 
 function apiSessionFields(session: TunnelApiSession) {
@@ -345,11 +283,9 @@ function apiSessionFields(session: TunnelApiSession) {
 }
 
 /** The API session is named only when a new one was made, the session always. */
-function grantFields(grant: TunnelSessionGrant) {
-  return {
-    ...(grant.newApiSession === undefined ? {} : { apiSession: apiSessionFields(grant.newApiSession) }),
-    session: { sessionId: grant.sessionId, token: grant.sessionToken },
-  };
+function sessionFields(grant: Pick<TunnelSessionGrant, "newApiSession" | "sessionId" | "sessionToken">) {
+  const { newApiSession, sessionId, sessionToken: token } = grant;
+  return { ...(newApiSession && { apiSession: apiSessionFields(newApiSession) }), session: { sessionId, token } };
 }
 
 function serviceFields(service: TunnelService) {

@@ -3,7 +3,7 @@ import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HealthChecks } from "../health/health-checks.ts";
 import { type TestStore, testStore } from "../store/testing/test-store.ts";
-import { Metrics } from "./metrics.ts";
+import { ControllerMetrics } from "./metrics.ts";
 import { metricsPage, startMetricsListener } from "./serve-metrics.ts";
 import { connectMetrics, type FabricHappening } from "./sources.ts";
 
@@ -20,8 +20,8 @@ function fetchText(port: number, path: string): Promise<{ status: number; text: 
 }
 
 describe("figures", () => {
-  it("count what happened, and read the rest when somebody looks", async () => {
-    const metrics = new Metrics();
+  it("count what happened, and read the rest at each scrape", async () => {
+    const metrics = new ControllerMetrics();
     const told: ((event: FabricHappening) => void)[] = [];
     let reads = 0;
     const policy: { onUpdate?: (seconds: number) => void } = {};
@@ -80,7 +80,7 @@ describe("figures", () => {
   });
 
   it("are served on an address of their own, and beside the APIs to one certificate only", async () => {
-    const metrics = new Metrics();
+    const metrics = new ControllerMetrics();
     const listener = await startMetricsListener({ host: "127.0.0.1", port: 0, metrics, log: silentLogger });
     expect((await fetchText(listener.port, "/metrics")).text).toContain("# TYPE sallyport_http_requests_total counter");
     expect((await fetchText(listener.port, "/")).status).toBe(404);

@@ -13,83 +13,52 @@ export interface AnsweredRequest {
 
 const FAST = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** All counters and histograms, in one registry. Gauges that are read at each scrape are added by {@link Metrics.gauge}. */
-export class Metrics {
+/** All counters and histograms, in one registry. Gauges that are read at each scrape are added by {@link ControllerMetrics.gauge}. */
+export class ControllerMetrics {
   readonly registry = new Registry();
-  readonly #requests: Counter<"api" | "operation" | "status">;
-  readonly #durations: Histogram<"api">;
-  readonly #queries: Histogram<"outcome">;
-  readonly #changes: Counter<"kind" | "op">;
-  readonly #policyWork: Histogram;
-  readonly #circuits: Counter;
-  readonly #circuitSetup: Histogram;
-  readonly #circuitFailures: Counter<"cause">;
-  readonly #reroutes: Counter;
-  readonly #swept: Counter<"what">;
-
-  constructor() {
-    const registers = [this.registry];
-    this.#requests = new Counter({
-      name: "sallyport_http_requests_total",
-      help: "Answered requests",
-      labelNames: ["api", "operation", "status"],
-      registers,
-    });
-    this.#durations = new Histogram({
-      name: "sallyport_http_request_duration_seconds",
-      help: "From the end of the headers to the end of the answer",
-      labelNames: ["api"],
-      buckets: FAST,
-      registers,
-    });
-    this.#queries = new Histogram({
-      name: "sallyport_database_query_duration_seconds",
-      help: "Statements as the controller waits for them",
-      labelNames: ["outcome"],
-      buckets: FAST,
-      registers,
-    });
-    this.#changes = new Counter({
-      name: "sallyport_changes_total",
-      help: "Rows of the change log that this controller has read",
-      labelNames: ["kind", "op"],
-      registers,
-    });
-    this.#policyWork = new Histogram({
-      name: "sallyport_policy_update_duration_seconds",
-      help: "Bringing the policies in memory up to date with a batch of changes",
-      buckets: FAST,
-      registers,
-    });
-    this.#circuits = new Counter({
-      name: "sallyport_circuits_created_total",
-      help: "Circuits that came up",
-      registers,
-    });
-    this.#circuitSetup = new Histogram({
-      name: "sallyport_circuit_setup_duration_seconds",
-      help: "From the request for a circuit until it was up",
-      buckets: FAST,
-      registers,
-    });
-    this.#circuitFailures = new Counter({
-      name: "sallyport_circuit_failures_total",
-      help: "Circuits that could not be made",
-      labelNames: ["cause"],
-      registers,
-    });
-    this.#reroutes = new Counter({
-      name: "sallyport_circuit_reroutes_total",
-      help: "Circuits that got another path",
-      registers,
-    });
-    this.#swept = new Counter({
-      name: "sallyport_upkeep_removed_total",
-      help: "What upkeep removed because its time was over",
-      labelNames: ["what"],
-      registers,
-    });
-  }
+  readonly #requests = this.#counter(
+    "sallyport_http_requests_total",
+    "Answered requests",
+    "api",
+    "operation",
+    "status",
+  );
+  readonly #durations = this.#histogram(
+    "sallyport_http_request_duration_seconds",
+    "From the end of the headers to the end of the answer",
+    "api",
+  );
+  readonly #queries = this.#histogram(
+    "sallyport_database_query_duration_seconds",
+    "Statements as the controller waits for them",
+    "outcome",
+  );
+  readonly #changes = this.#counter(
+    "sallyport_changes_total",
+    "Rows of the change log that this controller has read",
+    "kind",
+    "op",
+  );
+  readonly #policyWork = this.#histogram(
+    "sallyport_policy_update_duration_seconds",
+    "Bringing the policies in memory up to date with a batch of changes",
+  );
+  readonly #circuits = this.#counter("sallyport_circuits_created_total", "Circuits that came up");
+  readonly #circuitSetup = this.#histogram(
+    "sallyport_circuit_setup_duration_seconds",
+    "From the request for a circuit until it was up",
+  );
+  readonly #circuitFailures = this.#counter(
+    "sallyport_circuit_failures_total",
+    "Circuits that could not be made",
+    "cause",
+  );
+  readonly #reroutes = this.#counter("sallyport_circuit_reroutes_total", "Circuits that got another path");
+  readonly #swept = this.#counter(
+    "sallyport_upkeep_removed_total",
+    "What upkeep removed because its time was over",
+    "what",
+  );
 
   /** Adds figures of the process: CPU, memory, event loop, garbage collection. Once per process. */
   collectProcess(): void {
@@ -154,5 +123,13 @@ export class Metrics {
         }
       },
     });
+  }
+
+  #counter<Label extends string>(name: string, help: string, ...labelNames: Label[]): Counter<Label> {
+    return new Counter({ name, help, labelNames, registers: [this.registry] });
+  }
+
+  #histogram<Label extends string>(name: string, help: string, ...labelNames: Label[]): Histogram<Label> {
+    return new Histogram({ name, help, labelNames, buckets: FAST, registers: [this.registry] });
   }
 }

@@ -3,14 +3,9 @@ import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { type Logger, SharedConnections } from "@sallyport/wire";
 import type { Page } from "../http/pages.ts";
-import type { Metrics } from "./metrics.ts";
+import type { ControllerMetrics } from "./metrics.ts";
 
 const MAX_CONNECTIONS = 16;
-
-export interface MetricsListener {
-  readonly port: number;
-  close(): Promise<void>;
-}
 
 /**
  * Serves `/metrics` over plain HTTP on an address of its own, without authentication: meant for a loopback or otherwise closed address.
@@ -19,9 +14,9 @@ export interface MetricsListener {
 export async function startMetricsListener(o: {
   readonly host: string;
   readonly port: number;
-  readonly metrics: Metrics;
+  readonly metrics: ControllerMetrics;
   readonly log: Logger;
-}): Promise<MetricsListener> {
+}): Promise<{ readonly port: number; close(): Promise<void> }> {
   const { registry } = o.metrics;
   const server = createServer({ requestTimeout: 5_000, headersTimeout: 5_000 }, async (request, response) => {
     if (request.method !== "GET" || request.url?.split("?", 1)[0] !== "/metrics") {
@@ -52,11 +47,14 @@ export async function startMetricsListener(o: {
   };
 }
 
-/** May the client that presented these certificates see the figures? */
-export type Scraper = (certificates: readonly X509Certificate[]) => boolean;
-
-/** `/metrics` beside the APIs: for the one certificate that is allowed; other clients get 404. */
-export function metricsPage(metrics: Metrics, isAllowed: Scraper): Page {
+/**
+ * `/metrics` beside the APIs: for the one certificate that is allowed; other clients get 404.
+ * @param isAllowed may the client that presented these certificates see the figures?
+ */
+export function metricsPage(
+  metrics: ControllerMetrics,
+  isAllowed: (certificates: readonly X509Certificate[]) => boolean,
+): Page {
   return {
     path: "/metrics",
     async handle({ peerCertificates }) {

@@ -3,10 +3,10 @@ import type { Model } from "../model/model.ts";
 import { summarize } from "../model/summary.ts";
 import type { ChangeLog } from "../store/change-log.ts";
 import type { Store } from "../store/database.ts";
-import type { Metrics } from "./metrics.ts";
+import type { ControllerMetrics } from "./metrics.ts";
 
 /** What figures are read from. */
-export interface MetricSources {
+interface MetricSources {
   /** Entities by collection; asked at most once in ten seconds. */
   readonly counts: () => Promise<Readonly<Record<string, number>>>;
   readonly pool: { readonly totalCount: number; readonly idleCount: number; readonly waitingCount: number };
@@ -33,7 +33,7 @@ export interface FabricHappening {
 const FRESH_MS = 10_000;
 
 /** Ties the figures to the parts of a controller. @returns the way to untie them */
-export function connectMetrics(metrics: Metrics, sources: MetricSources): () => void {
+export function connectMetrics(metrics: ControllerMetrics, sources: MetricSources): () => void {
   const { pool, fabric } = sources;
   const counts = remembered(sources.counts);
   const size = remembered(sources.databaseSize);
@@ -96,7 +96,7 @@ function remembered<T>(read: () => Promise<T>): () => Promise<T> {
 
 /** Ties the figures to a controller's parts. @returns the way to untie them */
 export function measureController(o: {
-  readonly metrics: Metrics;
+  readonly metrics: ControllerMetrics;
   readonly store: Store;
   readonly model: Model;
   readonly fabric: MetricSources["fabric"];

@@ -7,13 +7,13 @@ import type { Database } from "../../store/schema.ts";
 import type { Dispatcher } from "../dispatcher.ts";
 import type { TerminatorSource } from "./terminator-source.ts";
 
-/** Changes that wait to be looked up and told of. Above, events are lost: nothing of the controller waits for them. */
+/** Changes that wait for their look-up. Beyond it events are lost: no part of the controller waits for them. */
 const MAX_WAITING = 100_000;
 const BATCH = 500;
 
 const EVENT_TYPES = { create: "created", update: "updated", delete: "deleted" } as const;
 
-export interface ChangeSourceParts {
+interface ChangeSourceParts {
   readonly db: Kysely<Database>;
   readonly changes: Pick<ChangeLog, "subscribe">;
   readonly dispatcher: Dispatcher;
@@ -97,18 +97,16 @@ export class ChangeSource {
     const { dispatcher, terminators } = this.#parts;
     if (dispatcher.wants("apiSession")) await this.#apiSessions(batch);
     if (dispatcher.wants("session")) await this.#sessions(batch);
-    if (dispatcher.wants("terminator")) {
-      const changes = batch.filter((row) => row.kind === "terminator");
-      if (changes.length > 0) {
-        await terminators.changed(changes.map(({ key, op, before }) => ({ id: key, type: EVENT_TYPES[op], before })));
-      }
+    const changes = dispatcher.wants("terminator") ? batch.filter((row) => row.kind === "terminator") : [];
+    if (changes.length > 0) {
+      await terminators.changed(changes.map(({ key, op, before }) => ({ id: key, type: EVENT_TYPES[op], before })));
     }
     if (dispatcher.wants("entityChange")) await this.#entities(batch);
   }
 
   async #entities(batch: readonly ChangeRow[]): Promise<void> {
     const { db, dispatcher } = this.#parts;
-    const states = new Map<string, Map<string, Readonly<Record<string, unknown>>>>();
+    const states = new Map<string, Map<string, EntityState>>();
     for (const [kind, rows] of Map.groupBy(batch, (row) => row.kind)) {
       const ids = rows.filter((row) => row.op !== "delete").map((row) => row.key);
       states.set(kind, await entityStates(db, kind, ids));
@@ -120,14 +118,14 @@ export class ChangeSource {
         namespace: "entityChange",
         timestamp: at.toISOString(),
         eventId: randomUUID(),
-        entityType: entityTypeOf(kind),
+        entityType: KINDS[kind]?.entityType ?? kind,
         isParentEvent: false,
       } as const;
       dispatcher.emit({
         ...common,
         eventType: EVENT_TYPES[op],
         metadata: { version: PROTOCOL_VERSION },
-        initialState: op === "create" ? null : { id: key, ...(before === null ? {} : withoutSecrets(before)) },
+        initialState: op === "create" ? null : { id: key, ...(before && withoutSecrets(before)) },
         finalState: op === "delete" ? null : (states.get(kind)?.get(key) ?? { id: key }),
       });
       dispatcher.emit({ ...common, eventType: "committed" });
@@ -183,7 +181,7 @@ export class ChangeSource {
   }
 }
 
-type State = Readonly<Record<string, unknown>>;
+type EntityState = Readonly<Record<string, unknown>>;
 
 /** Kinds of the change log: the collection that events name, and the table of their rows. A table without a column `id` has no state to show. */
 const KINDS: Readonly<Record<string, { readonly entityType: string; readonly table?: string }>> = {
@@ -212,20 +210,15 @@ const KINDS: Readonly<Record<string, { readonly entityType: string; readonly tab
 /** Columns whose values let a reader act as another identity. */
 const SECRET = /(^|_)(secret|token|hash|codes|private)($|_)|^jwt$|^password$/;
 
-/** The collection of a kind of the change log. */
-export function entityTypeOf(kind: string): string {
-  return KINDS[kind]?.entityType ?? kind;
-}
-
 /** The present rows of entities by id, in the names that events use; secrets are left out. */
 export async function entityStates(
   db: Kysely<Database>,
   kind: string,
   ids: readonly string[],
-): Promise<Map<string, State>> {
+): Promise<Map<string, EntityState>> {
   const table = KINDS[kind]?.table;
   if (table === undefined || ids.length === 0) return new Map();
-  const { rows } = await sql<{ id: string; state: State }>`
+  const { rows } = await sql<{ id: string; state: EntityState }>`
     SELECT t.id, to_jsonb(t) AS state FROM ${sql.table(table)} t WHERE t.id = ANY (${[...new Set(ids)]}::text[])`.execute(
     db,
   );
@@ -233,7 +226,7 @@ export async function entityStates(
 }
 
 /** Columns as events name them: `is_admin` is `isAdmin`, `attrs` is `roleAttributes`. */
-export function withoutSecrets(row: State): State {
+export function withoutSecrets(row: EntityState): EntityState {
   const shown = Object.entries(row).filter(
     ([column]) => !SECRET.test(column.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)),
   );

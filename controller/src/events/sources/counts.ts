@@ -57,15 +57,14 @@ export class ServiceCounters {
     if (type !== undefined) this.count(type, serviceId, terminatorId);
   }
 
-  /** A circuit did not come about: told of only when no terminator was tried at all, the attempts were counted each. */
+  /** A circuit did not come about. Counts only when no terminator was tried at all: each attempt was counted by itself. */
   circuitFailed(event: { serviceId: string; terminatorId: string }): void {
     if (event.terminatorId === "") this.count("service.dial.error_other", event.serviceId);
   }
 
   /** Emits the counts of the minutes that are over; `all`: also of the present one. */
   flush(all = false): void {
-    const minute = Math.floor(this.#now() / 1_000 / INTERVAL_SECONDS);
-    if (this.#counters.size === 0 || (minute === this.#minute && !all)) return;
+    if (this.#counters.size === 0 || (minuteOf(this.#now()) === this.#minute && !all)) return;
     const counters = [...this.#counters.values()];
     this.#counters.clear();
     for (const { type, serviceId, terminatorId, count } of counters) {
@@ -90,20 +89,22 @@ export class ServiceCounters {
 
   #begin(): void {
     const now = this.#now();
-    const minute = Math.floor(now / 1_000 / INTERVAL_SECONDS);
+    const minute = minuteOf(now);
     if (minute === this.#minute && this.#timer !== undefined) return;
     this.flush();
     this.#minute = minute;
     clearTimeout(this.#timer);
-    const end = (minute + 1) * INTERVAL_SECONDS * 1_000;
-    this.#timer = setTimeout(
-      () => {
-        this.#timer = undefined;
-        this.flush();
-      },
-      end - now + 5,
-    ).unref();
+    const leftMs = (minute + 1) * INTERVAL_SECONDS * 1_000 - now;
+    const flush = () => {
+      this.#timer = undefined;
+      this.flush();
+    };
+    this.#timer = setTimeout(flush, leftMs + 5).unref();
   }
+}
+
+function minuteOf(ms: number): number {
+  return Math.floor(ms / 1_000 / INTERVAL_SECONDS);
 }
 
 /** Counts entities for its subscribers, each at the interval of the subscription. */

@@ -130,7 +130,7 @@ describe("events of the fabric", () => {
         }),
       );
     report("r1");
-    report("somebody else");
+    report("another router");
     await r1.roundTrip();
     expect(third.events).toMatchObject([
       {
@@ -154,10 +154,6 @@ describe("events of the fabric", () => {
       { metric_type: "histogram", metric: "link.latency", source_entity_id: "l.1", metrics: { mean: 5, p95: 6 } },
     ]);
     expect(totals.byCounter()).toEqual({ "ingress.rx": 10, "egress.tx": 20 });
-    expect([...totals.entries()]).toEqual([
-      { routerId: "r1", counter: "ingress.rx", bytes: 10 },
-      { routerId: "r1", counter: "egress.tx", bytes: 20 },
-    ]);
   });
 });
 
@@ -185,7 +181,7 @@ describe("dials of services", () => {
     counters.stop();
   });
 
-  it("are not counted while nobody asks for it", () => {
+  it("are not counted without a subscriber", () => {
     const counters = new ServiceCounters(dispatcher, () => 0);
     counters.count("service.dial.success", "s", "t");
     const services = follow("service");

@@ -1,7 +1,7 @@
 import type { Circuit } from "../../fabric/circuits/circuit.ts";
 import type { FabricEvent } from "../../fabric/fabric-events.ts";
 import { type Link, linkCost } from "../../fabric/links/link-table.ts";
-import type { CircuitEvent, CircuitEventPath, EventSink, LinkEvent } from "../event.ts";
+import type { CircuitEvent, CircuitEventPath, EventBody, EventSink, LinkEvent } from "../event.ts";
 import type { ServiceCounters } from "./counts.ts";
 import { emitMetrics, emitUsage, type LinkEnds } from "./router-reports.ts";
 import type { TerminatorSource } from "./terminator-source.ts";
@@ -24,6 +24,13 @@ export interface FabricSourceParts {
   readonly terminators: Pick<TerminatorSource, "routerChanged">;
 }
 
+const LINK_EVENT_TYPES = {
+  "link-known": "routerLinkKnown",
+  "link-faulted": "fault",
+  "link-duplicate": "duplicate",
+  "link-connections-changed": "connectionsChanged",
+} as const;
+
 /** Makes events of what happens in the fabric. Returns the way to stop. */
 export function startFabricSource(parts: FabricSourceParts): () => void {
   return parts.fabric.onEvent((event) => emitFabricEvent(parts, event));
@@ -34,29 +41,20 @@ function emitFabricEvent(parts: FabricSourceParts, event: FabricEvent): void {
   switch (event.kind) {
     case "router-online":
     case "router-offline":
-      tellRouter(parts, event);
+      emitRouter(parts, event);
       return;
     case "circuit-created":
       services.count("service.dial.success", event.circuit.serviceId, event.circuit.terminatorId);
-      if (!sink.wants("circuit")) return;
-      sink.emit({
-        ...circuitBody(event.circuit, "created"),
-        creation_timespan: event.timespanMs * NS_PER_MS,
-        ...costOf(fabric, event.circuit),
-      });
+      emitCircuit(parts, event.circuit, "created", { creation_timespan: event.timespanMs * NS_PER_MS });
       return;
     case "circuit-rerouted":
-      if (!sink.wants("circuit")) return;
-      sink.emit({ ...circuitBody(event.circuit, "pathUpdated"), ...costOf(fabric, event.circuit) });
+      emitCircuit(parts, event.circuit, "pathUpdated");
       return;
-    case "circuit-removed":
-      if (!sink.wants("circuit")) return;
-      sink.emit({
-        ...circuitBody(event.circuit, "deleted"),
-        ...costOf(fabric, event.circuit),
-        duration: Math.max(0, Date.now() - event.circuit.createdAt.getTime()) * NS_PER_MS,
-      });
+    case "circuit-removed": {
+      const duration = Math.max(0, Date.now() - event.circuit.createdAt.getTime()) * NS_PER_MS;
+      emitCircuit(parts, event.circuit, "deleted", { duration });
       return;
+    }
     case "circuit-failed":
       services.circuitFailed(event);
       if (sink.wants("circuit")) sink.emit(failedBody(event));
@@ -70,22 +68,16 @@ function emitFabricEvent(parts: FabricSourceParts, event: FabricEvent): void {
       sink.emit(linkBody(event.link, destinationState(fabric, event.link)));
       return;
     case "link-known":
-      if (sink.wants("link")) sink.emit(linkBody(event.link, "routerLinkKnown"));
-      return;
     case "link-faulted":
-      if (sink.wants("link")) sink.emit(linkBody(event.link, "fault"));
-      return;
     case "link-duplicate":
-      if (sink.wants("link")) sink.emit(linkBody(event.link, "duplicate"));
-      return;
     case "link-connections-changed":
-      if (sink.wants("link")) sink.emit(linkBody(event.link, "connectionsChanged"));
+      if (sink.wants("link")) sink.emit(linkBody(event.link, LINK_EVENT_TYPES[event.kind]));
       return;
     case "identities-changed":
-      tellIdentities(sink, event);
+      emitIdentities(sink, event);
       return;
     case "identities-connected":
-      tellConnections(sink, event);
+      emitConnections(sink, event);
       return;
     case "router-metrics":
       if (event.metrics.doNotPropagate) return;
@@ -101,7 +93,7 @@ function emitFabricEvent(parts: FabricSourceParts, event: FabricEvent): void {
 
 type EventOfKind<K extends FabricEvent["kind"]> = Extract<FabricEvent, { readonly kind: K }>;
 
-function tellRouter(
+function emitRouter(
   { sink, terminators, controllerId }: FabricSourceParts,
   event: EventOfKind<"router-online" | "router-offline">,
 ): void {
@@ -122,14 +114,14 @@ function tellRouter(
   if (sink.wants("terminator")) terminators.routerChanged(routerId, kind);
 }
 
-function tellIdentities(sink: EventSink, event: EventOfKind<"identities-changed">): void {
+function emitIdentities(sink: EventSink, event: EventOfKind<"identities-changed">): void {
   if (!sink.wants("sdk")) return;
   for (const id of event.online) sink.emit({ namespace: "sdk", event_type: "sdk-online", identity_id: id });
   for (const id of event.offline) sink.emit({ namespace: "sdk", event_type: "sdk-offline", identity_id: id });
   for (const id of event.unknown) sink.emit({ namespace: "sdk", event_type: "sdk-status-unknown", identity_id: id });
 }
 
-function tellConnections(sink: EventSink, { connections, routerId }: EventOfKind<"identities-connected">): void {
+function emitConnections(sink: EventSink, { connections, routerId }: EventOfKind<"identities-connected">): void {
   if (!sink.wants("connect")) return;
   for (const { identityId, at, sourceAddress, destinationAddress } of connections) {
     sink.emit({
@@ -145,12 +137,15 @@ function tellConnections(sink: EventSink, { connections, routerId }: EventOfKind
   }
 }
 
-type CircuitBody = Omit<CircuitEvent, "event_src_id" | "timestamp">;
-type LinkBody = Omit<LinkEvent, "event_src_id" | "timestamp">;
-
-function circuitBody(circuit: Circuit, type: CircuitEvent["event_type"]): CircuitBody {
-  const { route, tags } = circuit;
-  return {
+function emitCircuit(
+  { sink, fabric }: FabricSourceParts,
+  circuit: Circuit,
+  type: CircuitEvent["event_type"],
+  more: Pick<CircuitEvent, "creation_timespan" | "duration"> = {},
+): void {
+  if (!sink.wants("circuit")) return;
+  const cost = fabric.pathCost(circuit);
+  sink.emit({
     namespace: "circuit",
     version: 2,
     event_type: type,
@@ -160,26 +155,25 @@ function circuitBody(circuit: Circuit, type: CircuitEvent["event_type"]): Circui
     terminator_id: circuit.terminatorId,
     instance_id: instanceOf(circuit),
     path: pathOf(circuit),
-    link_count: route.links.length,
-    tags,
-  };
+    link_count: circuit.route.links.length,
+    tags: circuit.tags,
+    ...more,
+    ...(Number.isFinite(cost) && { path_cost: cost }),
+  });
 }
 
 function pathOf({ route, addresses }: Circuit): CircuitEventPath {
+  const { initiatorLocal, initiatorRemote, terminatorLocal, terminatorRemote } = addresses;
   return {
     nodes: route.routers,
     links: route.links,
     ingress_id: route.ingressId,
     egress_id: route.egressId,
-    ...given("initiator_local_addr", addresses.initiatorLocal),
-    ...given("initiator_remote_addr", addresses.initiatorRemote),
-    ...given("terminator_local_addr", addresses.terminatorLocal),
-    ...given("terminator_remote_addr", addresses.terminatorRemote),
+    ...(initiatorLocal && { initiator_local_addr: initiatorLocal }),
+    ...(initiatorRemote && { initiator_remote_addr: initiatorRemote }),
+    ...(terminatorLocal && { terminator_local_addr: terminatorLocal }),
+    ...(terminatorRemote && { terminator_remote_addr: terminatorRemote }),
   };
-}
-
-function given<K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } {
-  return value === undefined || value === "" ? {} : ({ [key]: value } as { readonly [P in K]: string });
 }
 
 /** The tag names the service as it was asked for: `instance@service`. */
@@ -188,12 +182,7 @@ function instanceOf({ tags, serviceId }: Circuit): string {
   return asked.endsWith(`@${serviceId}`) ? asked.slice(0, -serviceId.length - 1) : "";
 }
 
-function costOf(fabric: FabricFacts, circuit: Circuit): { path_cost?: number } {
-  const cost = fabric.pathCost(circuit);
-  return Number.isFinite(cost) ? { path_cost: cost } : {};
-}
-
-function failedBody(event: EventOfKind<"circuit-failed">): CircuitBody {
+function failedBody(event: EventOfKind<"circuit-failed">): EventBody {
   return {
     namespace: "circuit",
     version: 2,
@@ -215,7 +204,7 @@ function destinationState(fabric: FabricFacts, link: Link): LinkEvent["event_typ
   return fabric.onlineRouterIds().includes(link.destination) ? "connected" : "routerLinkDisconnectedDest";
 }
 
-function linkBody(link: Link, type: LinkEvent["event_type"]): LinkBody {
+function linkBody(link: Link, type: LinkEvent["event_type"]): EventBody {
   return {
     namespace: "link",
     event_type: type,

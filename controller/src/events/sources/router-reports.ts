@@ -13,7 +13,7 @@ export interface LinkEnds {
 const MAX_METRICS = 20_000;
 
 type Values = MetricsEvent["metrics"];
-type Sample = readonly [type: MetricsEvent["metric_type"], name: string, values: Values];
+type MetricSample = readonly [type: MetricsEvent["metric_type"], name: string, values: Values];
 
 /** A router's report as one event per metric. */
 export function emitMetrics(sink: EventSink, report: metricsPb.MetricsMessage, links: readonly LinkEnds[]): void {
@@ -42,7 +42,7 @@ export function emitMetrics(sink: EventSink, report: metricsPb.MetricsMessage, l
   }
 }
 
-function* samples(report: metricsPb.MetricsMessage): Generator<Sample> {
+function* samples(report: metricsPb.MetricsMessage): Generator<MetricSample> {
   for (const [name, value] of Object.entries(report.intValues)) yield ["intValue", name, { value: Number(value) }];
   for (const [name, value] of Object.entries(report.floatValues)) yield ["floatValue", name, { value }];
   for (const [name, meter] of Object.entries(report.meters)) {
@@ -124,51 +124,23 @@ export function emitUsage(sink: EventSink, metrics: metricsPb.MetricsMessage): v
 }
 
 /** Counters that routers have: nothing else of a report is kept. */
-const COUNTERS: ReadonlySet<string> = new Set([
-  "ingress.rx",
-  "ingress.tx",
-  "egress.rx",
-  "egress.tx",
-  "fabric.rx",
-  "fabric.tx",
-]);
-const MAX_ROUTERS = 10_000;
+const COUNTERS: ReadonlySet<string> = new Set(
+  ["ingress", "egress", "fabric"].flatMap((place) => [`${place}.rx`, `${place}.tx`]),
+);
 
-/** Bytes that routers have reported since the controller started; for the metrics of the controller. */
+/** Bytes that routers have reported since the controller started, by counter; for the metrics of the controller. */
 export class UsageTotals {
-  readonly #byRouter = new Map<string, Map<string, number>>();
+  readonly #bytes = new Map<string, number>();
 
   add(metrics: metricsPb.MetricsMessage): void {
     if (metrics.doNotPropagate) return;
-    for (const interval of metrics.usageCounters) {
-      for (const bucket of Object.values(interval.buckets)) {
-        for (const [counter, bytes] of Object.entries(bucket.values))
-          this.#add(metrics.sourceId, counter, Number(bytes));
-      }
+    const buckets = metrics.usageCounters.flatMap((interval) => Object.values(interval.buckets));
+    for (const [counter, bytes] of buckets.flatMap(({ values }) => Object.entries(values))) {
+      if (COUNTERS.has(counter)) this.#bytes.set(counter, (this.#bytes.get(counter) ?? 0) + Number(bytes));
     }
   }
 
-  /** Every number there is. */
-  *entries(): Generator<{ readonly routerId: string; readonly counter: string; readonly bytes: number }> {
-    for (const [routerId, counters] of this.#byRouter) {
-      for (const [counter, bytes] of counters) yield { routerId, counter, bytes };
-    }
-  }
-
-  /** The sums over all routers by counter. */
   byCounter(): Record<string, number> {
-    const sums: Record<string, number> = {};
-    for (const { counter, bytes } of this.entries()) sums[counter] = (sums[counter] ?? 0) + bytes;
-    return sums;
-  }
-
-  #add(routerId: string, counter: string, bytes: number): void {
-    if (!COUNTERS.has(counter)) return;
-    const counters = this.#byRouter.get(routerId) ?? new Map<string, number>();
-    if (counters.size === 0) {
-      if (this.#byRouter.size >= MAX_ROUTERS) return;
-      this.#byRouter.set(routerId, counters);
-    }
-    counters.set(counter, (counters.get(counter) ?? 0) + bytes);
+    return Object.fromEntries(this.#bytes);
   }
 }

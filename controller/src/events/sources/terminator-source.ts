@@ -22,14 +22,14 @@ interface ServiceTotals {
   usableRequired: number;
 }
 
-export interface ChangedTerminator {
+interface ChangedTerminator {
   readonly id: string;
   readonly type: "created" | "updated" | "deleted";
   /** What is known of a terminator that is gone. */
   readonly before?: { readonly routerId?: string; readonly serviceId?: string } | null;
 }
 
-export interface TerminatorSourceParts {
+interface TerminatorSourceParts {
   readonly db: Kysely<Database>;
   readonly sink: EventSink;
   readonly isRouterOnline: (routerId: string) => boolean;
@@ -38,7 +38,7 @@ export interface TerminatorSourceParts {
 }
 
 const PAGE = 1_000;
-/** Routers whose coming or going waits to be told of. */
+/** Routers that came or went and whose terminators wait for their events. */
 const MAX_ROUTERS_WAITING = 10_000;
 
 /** Emits terminators that changed, and those whose router came or went. */
@@ -50,7 +50,7 @@ export class TerminatorSource {
     this.#parts = parts;
   }
 
-  /** A router came or went; its terminators are told of one router after the other. */
+  /** A router came or went: emits its terminators, one router after the other. */
   routerChanged(routerId: string, type: "router-online" | "router-offline"): void {
     const { log } = this.#parts;
     const isTaken = this.#routers.offer(() =>
@@ -62,7 +62,7 @@ export class TerminatorSource {
       log.warn({ routerId, type }, "too many routers come and go: events of this one's terminators are left out");
   }
 
-  /** Resolves when the routers so far have been told of. */
+  /** Resolves when the terminators of all routers so far have been emitted. */
   idle(): Promise<void> {
     return this.#routers.idle();
   }
@@ -146,13 +146,6 @@ async function terminators(
 }
 
 function goneRow({ id, before }: ChangedTerminator): TerminatorState {
-  return {
-    id,
-    service_id: before?.serviceId ?? "",
-    router_id: before?.routerId ?? "",
-    host_id: "",
-    instance_id: "",
-    precedence: "",
-    cost: 0,
-  };
+  const { serviceId: service_id = "", routerId: router_id = "" } = before ?? {};
+  return { id, service_id, router_id, host_id: "", instance_id: "", precedence: "", cost: 0 };
 }

@@ -4,10 +4,10 @@ import { EdgeRefusal } from "../requests.ts";
 import type { Circuit } from "./circuit.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 
-/** How often what could not be checked is tried again. */
+/** Wait before a failed check is repeated. */
 const RETRY_MS = 5_000;
 
-export interface CircuitAccessParts {
+interface CircuitAccessParts {
   readonly model: Pick<FabricModel, "deniedAccess" | "goneSessions">;
   readonly circuits: CircuitRegistry;
   readonly log: Logger;
@@ -18,8 +18,8 @@ interface PendingDial {
 }
 
 /**
- * Ends circuits with the right to them: of a session that is gone, of a tunneling router's identity that may not dial any more, and of a host that may not host
- * any more; and sees to it that none comes about whose right went while it was made. Source: docs/protocol/fabric.md, "Access".
+ * Ends circuits that are no longer allowed: their session is gone, the identity of their tunneling router may not dial any more, or their host may not host
+ * any more. A circuit whose right ends while it is made ends, too. Source: docs/protocol/fabric.md, "Access".
  */
 export class CircuitAccess {
   readonly #parts: CircuitAccessParts;
@@ -42,8 +42,7 @@ export class CircuitAccess {
    */
   async whileSessionLasts(token: string, make: () => Promise<Circuit>): Promise<Circuit> {
     const dial: PendingDial = { isRevoked: false };
-    const dials = this.#pending.get(token) ?? new Set();
-    this.#pending.set(token, dials.add(dial));
+    const dials = this.#pending.getOrInsertComputed(token, () => new Set()).add(dial);
     const epoch = this.#epoch;
     try {
       const circuit = await make();
@@ -149,11 +148,10 @@ export class CircuitAccess {
     const { model, circuits } = this.#parts;
     const questions = new Map<string, AccessQuestion & { readonly circuitIds: string[] }>();
     const ask = (type: Permission, identityId: string, circuit: Circuit) => {
-      const { serviceId } = circuit;
-      const key = keyOf({ type, identityId, serviceId });
-      const question = questions.get(key) ?? { type, identityId, serviceId, circuitIds: [] };
-      question.circuitIds.push(circuit.id);
-      questions.set(key, question);
+      const question = { type, identityId, serviceId: circuit.serviceId };
+      questions
+        .getOrInsertComputed(keyOf(question), () => ({ ...question, circuitIds: [] }))
+        .circuitIds.push(circuit.id);
     };
     for (const circuit of circuits.all()) {
       if (circuit.grant.kind === "identity") ask("Dial", circuit.clientId, circuit);

@@ -9,7 +9,7 @@ import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { RouteExchange } from "./route-exchange.ts";
 
 const ASK_TIMEOUT_MS = 30_000;
-/** So long the other routers of a circuit's way may take to connect. */
+/** How long the other routers of a circuit's path may take to connect. */
 const PATIENCE_MS = 120_000;
 const WHOSE = ["serviceId", "clientId", "hostId"] as const;
 const NO_ADDRESSES = { initiatorLocal: "", initiatorRemote: "", terminatorLocal: "", terminatorRemote: "" };
@@ -35,7 +35,7 @@ interface Awaited {
   readonly since: number;
 }
 
-export interface CircuitAdoptionParts {
+interface CircuitAdoptionParts {
   readonly controllerId: string;
   readonly model: Pick<FabricModel, "terminatorsOfService">;
   readonly circuits: CircuitRegistry;
@@ -58,7 +58,6 @@ export class CircuitAdoption {
   readonly #asked = new Set<string>();
   readonly #asking = new Set<string>();
   readonly #awaited = new Map<string, Awaited>();
-
   #hasAdopted = false;
 
   constructor(parts: CircuitAdoptionParts) {
@@ -117,8 +116,10 @@ export class CircuitAdoption {
     let adopted = 0;
     for (const circuit of reported) {
       if (circuit.ctrlId !== controllerId || circuits.get(circuit.id) !== undefined || isMaking(circuit.id)) continue;
-      const awaited = this.#awaited.get(circuit.id) ?? { byRouter: new Map(), since: performance.now() };
-      this.#awaited.set(circuit.id, awaited);
+      const awaited = this.#awaited.getOrInsertComputed(circuit.id, () => ({
+        byRouter: new Map(),
+        since: performance.now(),
+      }));
       awaited.byRouter.set(routerId, circuit);
       if (await this.#adopt(circuit.id, awaited)) adopted++;
     }
@@ -159,7 +160,7 @@ export class CircuitAdoption {
 }
 
 /** The way from the initiating end to the terminating one, if what the routers say of it fits together. */
-export function wholeRoute(byRouter: ReadonlyMap<string, Reported>): CircuitRoute | undefined {
+function wholeRoute(byRouter: ReadonlyMap<string, Reported>): CircuitRoute | undefined {
   const first = [...byRouter].find(([, { initiator }]) => initiator !== undefined);
   const ingressId = first?.[1].initiator;
   if (first === undefined || ingressId === undefined) return undefined;

@@ -9,7 +9,7 @@ import type { DynamicCosts } from "./costs.ts";
 import { endAddresses, type PeerData, peerDataText, withoutAddresses } from "./peer-data.ts";
 import type { RouteExchange, RouteFailure } from "./route-exchange.ts";
 
-/** Wait of a circuit request for its terminating side. */
+/** A circuit that policy allows. */
 export interface CircuitRequest {
   readonly service: CircuitService;
   /** Router the circuit begins at. */
@@ -35,7 +35,7 @@ export class CircuitError extends Error {
   }
 }
 
-export interface CircuitBuilderParts {
+interface CircuitBuilderParts {
   readonly model: Pick<FabricModel, "deleteTerminators" | "updateTerminator">;
   readonly search: TerminatorSearch;
   readonly exchange: RouteExchange;
@@ -55,7 +55,7 @@ interface Making {
 
 /** Bindings whose terminators live on their router only: when the router does not know one, it is gone for good. */
 const ROUTER_OWNED_BINDINGS: ReadonlySet<string> = new Set(Object.values(RouterBinding));
-/** So many dead terminators are found out by one request without counting as its attempts; a bound against a router that knows none. */
+/** Dead terminators that one request may find without counting them as its attempts; a bound against a router that knows none. */
 const MAX_GONE_TERMINATORS = 16;
 
 const CAUSE_OF_CODE: Readonly<Record<number, CircuitFailureCause>> = {
@@ -104,100 +104,61 @@ export class CircuitBuilder {
   }
 
   async #create(request: CircuitRequest, circuitId: string, making: Making): Promise<Circuit> {
-    const { options, exchange, circuits, search } = this.#parts;
+    const { options, exchange, circuits, search, emit } = this.#parts;
+    const { service, clientId, instanceId } = request;
     const startedAt = Date.now();
     const deadline = startedAt + options.routeTimeoutMs;
     const { told } = making;
     let lastFailure: RouteFailure | undefined;
-    let lastTerminatorId = "";
-    const failed = (cause: CircuitFailureCause, message: string) =>
-      this.#failed(request, { circuitId, told, startedAt, terminatorId: lastTerminatorId }, cause, message);
+    let terminatorId = "";
+    const failed = (cause: CircuitFailureCause, message: string) => {
+      for (const id of told) exchange.unroute(id, circuitId, true);
+      const timespanMs = Date.now() - startedAt;
+      const what = { circuitId, serviceId: service.id, clientId, terminatorId, instanceId };
+      emit({ kind: "circuit-failed", ...what, timespanMs, cause, message });
+      return new CircuitError(circuitId, cause, message);
+    };
 
     let failures = 0;
     for (let attempt = 0; failures < options.createCircuitRetries; attempt++) {
       const choice = await search.find(
         {
-          service: request.service,
-          instanceId: request.instanceId,
-          from: request.ingressRouterId,
+          ...{ service, instanceId, from: request.ingressRouterId },
           stickyId: peerDataText(request.peerData, PeerDataKey.StickinessToken),
         },
         startedAt + options.routeTimeoutMs / 2,
       );
       if (!choice.ok) throw failed(choice.cause, choice.message);
 
-      const { terminator } = choice;
-      lastTerminatorId = terminator.id;
-      const route: CircuitRoute = {
-        routers: choice.path.routers,
-        links: choice.path.links,
-        ingressId: randomBase62Id(),
-        egressId: randomBase62Id(),
-      };
-      for (const id of route.routers) told.add(id);
+      const { terminator, path, stickyId } = choice;
+      terminatorId = terminator.id;
+      const { routers, links } = path;
+      const route: CircuitRoute = { routers, links, ingressId: randomBase62Id(), egressId: randomBase62Id() };
+      for (const id of routers) told.add(id);
       const tags = tagsOf(request, terminator);
+      const { binding, address: destination } = terminator;
       const outcome = await exchange.dispatch({
-        circuitId,
-        attempt,
-        route,
-        egress: {
-          binding: terminator.binding,
-          destination: terminator.address,
-          peerData: withoutAddresses(request.peerData),
-        },
-        tags,
+        ...{ circuitId, attempt, route, tags },
+        egress: { binding, destination, peerData: withoutAddresses(request.peerData) },
         dialTimeoutMs: deadline - Date.now(),
         waitMs: options.routeTimeoutMs,
       });
       if (outcome.ok) {
-        for (const id of told) if (!route.routers.includes(id)) exchange.unroute(id, circuitId, true);
-        const circuit = newCircuit(request, circuitId, route, terminator, outcome.peerData, tags, choice.stickyId);
+        for (const id of told) if (!routers.includes(id)) exchange.unroute(id, circuitId, true);
+        const circuit = newCircuit(request, { id: circuitId, route, tags }, terminator, outcome.peerData, stickyId);
         circuits.opened(circuit, Date.now() - startedAt);
         // The initiator still gets its answer; the close follows to it through the circuit.
         if (making.hasEnded) setImmediate(() => circuits.end(circuitId, false, "an end closed"));
         return circuit;
       }
       lastFailure = outcome.failure;
-      this.#parts.emit({
-        kind: "dial-failed",
-        circuitId,
-        serviceId: request.service.id,
-        terminatorId: terminator.id,
-        cause: causeOf(lastFailure),
-      });
+      emit({ kind: "dial-failed", circuitId, serviceId: service.id, terminatorId, cause: causeOf(lastFailure) });
       const isGone = await this.#punish(terminator, outcome.failure);
-      // A host that died leaves a terminator on each of its routers: finding them out must not use up the attempts for the living ones.
+      // A host that died leaves a terminator on each of its routers: finding these must not use up the attempts for the living ones.
       if (!isGone || attempt >= MAX_GONE_TERMINATORS) failures++;
     }
     const message = `exceeded maximum [${options.createCircuitRetries}] retries creating circuit [c/${circuitId}] (${lastFailure?.message ?? "no attempt was made"})`;
     throw failed(causeOf(lastFailure), message);
-  }
-
-  #failed(
-    request: CircuitRequest,
-    attempt: {
-      readonly circuitId: string;
-      readonly told: ReadonlySet<string>;
-      readonly startedAt: number;
-      readonly terminatorId: string;
-    },
-    cause: CircuitFailureCause,
-    message: string,
-  ): CircuitError {
-    const { circuitId, told, startedAt, terminatorId } = attempt;
-    for (const id of told) this.#parts.exchange.unroute(id, circuitId, true);
-    this.#parts.emit({
-      kind: "circuit-failed",
-      circuitId,
-      serviceId: request.service.id,
-      clientId: request.clientId,
-      terminatorId,
-      instanceId: request.instanceId,
-      timespanMs: Date.now() - startedAt,
-      cause,
-      message,
-    });
-    return new CircuitError(circuitId, cause, message);
   }
 
   /** What a failed attempt means for its terminator. @returns whether it was one that is gone, and is deleted now */
@@ -208,24 +169,18 @@ export class CircuitBuilder {
       return false;
     }
     const { model, log, costs } = this.#parts;
+    const { id: terminatorId, routerId } = terminator;
     try {
       if (ROUTER_OWNED_BINDINGS.has(terminator.binding)) {
-        log.info(
-          { terminatorId: terminator.id, routerId: terminator.routerId },
-          "the router does not know this terminator (any more); it is deleted",
-        );
-        await model.deleteTerminators(terminator.routerId, [terminator.id]);
-        costs.forget(terminator.id);
+        log.info({ terminatorId, routerId }, "the router does not know this terminator (any more); it is deleted");
+        await model.deleteTerminators(routerId, [terminatorId]);
+        costs.forget(terminatorId);
         return true;
-      } else {
-        log.warn(
-          { terminatorId: terminator.id, routerId: terminator.routerId },
-          "the router cannot use this terminator; its precedence is failed now",
-        );
-        await model.updateTerminator(terminator.id, { precedence: "failed" });
       }
+      log.warn({ terminatorId, routerId }, "the router cannot use this terminator; its precedence is failed now");
+      await model.updateTerminator(terminatorId, { precedence: "failed" });
     } catch (err) {
-      log.error({ terminatorId: terminator.id, err }, "a terminator its router refused could not be taken out of use");
+      log.error({ terminatorId, err }, "a terminator its router refused could not be taken out of use");
     }
     return false;
   }
@@ -236,39 +191,30 @@ function causeOf(failure: RouteFailure | undefined): CircuitFailureCause {
   return CAUSE_OF_CODE[failure.code ?? RouteErrorCode.Generic] ?? CircuitFailureCause.RouterGeneric;
 }
 
-function tagsOf(request: CircuitRequest, terminator: TerminatorRecord): Record<string, string> {
-  const service = request.instanceId === "" ? request.service.id : `${request.instanceId}@${request.service.id}`;
-  return {
-    serviceId: service,
-    clientId: request.clientId,
-    hostId: terminator.hostId,
-  };
+function tagsOf({ service, instanceId, clientId }: CircuitRequest, { hostId }: TerminatorRecord) {
+  return { serviceId: instanceId === "" ? service.id : `${instanceId}@${service.id}`, clientId, hostId };
 }
 
 function newCircuit(
   request: CircuitRequest,
-  id: string,
-  route: CircuitRoute,
+  made: Pick<Circuit, "id" | "route" | "tags">,
   terminator: TerminatorRecord,
   answered: PeerData,
-  tags: Readonly<Record<string, string>>,
   stickyId: string | undefined,
 ): Circuit {
   const peerData = new Map([...terminator.peerData, ...withoutAddresses(answered)]);
   if (stickyId !== undefined) peerData.set(PeerDataKey.StickinessToken, Buffer.from(stickyId, "utf8"));
   const now = new Date();
   return {
-    id,
+    ...made,
     serviceId: request.service.id,
     terminatorId: terminator.id,
     clientId: request.clientId,
     grant: request.grant,
     hostId: terminator.hostId,
-    route,
     addresses: endAddresses(request.peerData, answered),
     createdAt: now,
     updatedAt: now,
-    tags,
     peerData,
   };
 }

@@ -18,10 +18,10 @@ import { type CircuitService, DenialCode, type FabricModel, isDenial } from "../
 import { EdgeRefusal, edgeError, reply, serveEdgeRequest, serveNotice } from "../requests.ts";
 import { onMessage, onRawMessage, read } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import { type Circuit, type CircuitGrant, isEnd } from "./circuit.ts";
+import { type Circuit, isEnd } from "./circuit.ts";
 import type { CircuitAccess } from "./circuit-access.ts";
 import type { CircuitAdoption } from "./circuit-adoption.ts";
-import { type CircuitBuilder, CircuitError } from "./circuit-builder.ts";
+import { type CircuitBuilder, CircuitError, type CircuitRequest } from "./circuit-builder.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { PeerData } from "./peer-data.ts";
 import type { Rerouter } from "./rerouter.ts";
@@ -29,10 +29,10 @@ import type { RouteExchange } from "./route-exchange.ts";
 
 const { FaultSubject } = ctrlPb;
 const NS_PER_MS = 1_000_000n;
-/** Circuits in one report; a router says the others again. */
+/** Circuits taken from one report; the router repeats the others. */
 const MAX_FAULTS = 10_000;
 
-export interface CircuitMessagesParts {
+interface CircuitMessagesParts {
   readonly model: Pick<FabricModel, "authorizeDial" | "authorizeTunnel" | "findService">;
   readonly builder: CircuitBuilder;
   readonly circuits: CircuitRegistry;
@@ -42,15 +42,6 @@ export interface CircuitMessagesParts {
   readonly rerouter: Rerouter;
   readonly links: LinkMessages;
   readonly log: Logger;
-}
-
-/** A requested circuit that policy allows. */
-export interface DialRequest {
-  readonly service: CircuitService;
-  readonly identityId: string;
-  readonly grant: CircuitGrant;
-  readonly instanceId: string;
-  readonly peerData: PeerData;
 }
 
 interface SessionDial {
@@ -101,7 +92,7 @@ export class CircuitMessages {
    * Makes a circuit from `router`, with the rules of encryption: a service that requires it needs a public key from both sides.
    * @throws EdgeRefusal
    */
-  async dial(router: RouterConnection, request: DialRequest): Promise<Circuit> {
+  async dial(router: RouterConnection, request: Omit<CircuitRequest, "ingressRouterId">): Promise<Circuit> {
     const { builder, circuits } = this.#parts;
     const { encryptionRequired } = request.service;
     if (encryptionRequired && !request.peerData.has(PeerDataKey.PublicKey)) {
@@ -112,14 +103,7 @@ export class CircuitMessages {
     }
     let circuit: Circuit;
     try {
-      circuit = await builder.create({
-        service: request.service,
-        ingressRouterId: router.id,
-        instanceId: request.instanceId,
-        peerData: request.peerData,
-        clientId: request.identityId,
-        grant: request.grant,
-      });
+      circuit = await builder.create({ ...request, ingressRouterId: router.id });
     } catch (error) {
       if (error instanceof CircuitError) throw new EdgeRefusal(DenialCode.Internal, error.message, error.circuitId);
       throw error;
@@ -132,26 +116,20 @@ export class CircuitMessages {
         circuit.id,
       );
     }
-    if (router.channel.isClosed) {
-      circuits.end(circuit.id, true, "the initiating router is gone");
-    }
+    if (router.channel.isClosed) circuits.end(circuit.id, true, "the initiating router is gone");
     return circuit;
   }
 
   async #dial(router: RouterConnection, dial: SessionDial): Promise<Circuit> {
     if (dial.sessionToken === "") throw new EdgeRefusal(DenialCode.InvalidSession);
-    const { sessionToken, apiSessionToken } = dial;
+    const { sessionToken, apiSessionToken, instanceId, peerData } = dial;
     const { model, access } = this.#parts;
     return access.whileSessionLasts(sessionToken, async () => {
-      const grant = await model.authorizeDial({ sessionToken, apiSessionToken, routerId: router.id });
-      if (isDenial(grant)) throw EdgeRefusal.of(grant);
-      return this.dial(router, {
-        service: grant.service,
-        identityId: grant.identityId,
-        grant: { kind: "session", sessionId: grant.sessionId },
-        instanceId: dial.instanceId,
-        peerData: dial.peerData,
-      });
+      const answer = await model.authorizeDial({ sessionToken, apiSessionToken, routerId: router.id });
+      if (isDenial(answer)) throw EdgeRefusal.of(answer);
+      const { service, identityId: clientId, sessionId } = answer;
+      const grant = { kind: "session", sessionId } as const;
+      return this.dial(router, { service, clientId, grant, instanceId, peerData });
     });
   }
 
@@ -171,9 +149,9 @@ export class CircuitMessages {
         const circuit = await access.whileAllowed(async () => {
           const grant = await model.authorizeTunnel({ routerId: router.id, service: { name }, type: "Dial" });
           if (isDenial(grant)) throw EdgeRefusal.of(grant);
-          const { service, identityId } = grant;
+          const { service, identityId: clientId } = grant;
           const peerData = byteMap(body.peerData);
-          return this.dial(router, { service, identityId, grant: { kind: "identity" }, instanceId, peerData });
+          return this.dial(router, { service, clientId, grant: { kind: "identity" }, instanceId, peerData });
         });
         const headers = new Headers();
         for (const [key, value] of circuit.peerData) headers.set(key, value);
@@ -192,7 +170,7 @@ export class CircuitMessages {
     switch (body.subject) {
       case FaultSubject.IngressFault:
       case FaultSubject.EgressFault:
-        if (this.#concerns(router, body.id)) circuits.end(body.id, false, "an end closed");
+        if (circuits.isCarriedBy(body.id, router.id)) circuits.end(body.id, false, "an end closed");
         else {
           builder.endedEarly(body.id, router.id);
           adoption.ended(body.id, router.id);
@@ -221,7 +199,7 @@ export class CircuitMessages {
         if (isOwner && !adoption.isAwaited(circuitId, router.id)) exchange.unroute(router.id, circuitId, true);
         continue;
       }
-      if (!this.#concerns(router, circuitId)) {
+      if (!circuits.isCarriedBy(circuitId, router.id)) {
         exchange.unroute(router.id, circuitId, true);
         continue;
       }
@@ -237,7 +215,7 @@ export class CircuitMessages {
     for (const circuitId of body.circuitIds) {
       const circuit = circuits.get(circuitId);
       if (circuit === undefined && adoption.isAwaited(circuitId, router.id)) continue;
-      if (circuit === undefined || !this.#concerns(router, circuitId)) {
+      if (circuit === undefined || !circuits.isCarriedBy(circuitId, router.id)) {
         exchange.unroute(router.id, circuitId, true);
         continue;
       }
@@ -256,11 +234,6 @@ export class CircuitMessages {
         circuits.end(circuitId, true, "idle for longer than the service allows");
       }
     }
-  }
-
-  /** Is the router on the circuit's path? What others say about it does not count. */
-  #concerns(router: RouterConnection, circuitId: string): boolean {
-    return this.#parts.circuits.isCarriedBy(circuitId, router.id);
   }
 }
 
@@ -285,11 +258,11 @@ export function circuitV2(circuit: Pick<Circuit, "id" | "route" | "peerData" | "
 }
 
 function circuitV1(circuit: Circuit): Outgoing {
-  const body = encodeControl(edgeCtrlPb.CreateCircuitResponseSchema, {
-    circuitId: circuit.id,
-    address: circuit.route.ingressId,
-    peerData: Object.fromEntries(circuit.peerData),
-    tags: { ...circuit.tags },
-  });
+  const body = encodeControl(edgeCtrlPb.CreateCircuitResponseSchema, circuitFields(circuit));
   return { contentType: EdgeCtrlType.CreateCircuitResponse, body };
+}
+
+/** A circuit as answers with a body name it. */
+export function circuitFields({ id, route, peerData, tags }: Circuit) {
+  return { circuitId: id, address: route.ingressId, peerData: Object.fromEntries(peerData), tags: { ...tags } };
 }

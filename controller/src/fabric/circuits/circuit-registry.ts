@@ -59,21 +59,16 @@ export class CircuitRegistry {
 
   /** `timespanMs`: how long its making took; for events. */
   opened(circuit: Circuit, timespanMs = 0): void {
-    this.#add(circuit);
+    this.adopted(circuit);
     this.#emit({ kind: "circuit-created", circuit, timespanMs });
   }
 
-  /** A circuit that an earlier process announced: its listeners were told then. */
+  /** A circuit that an earlier process announced: listeners had its event then. */
   adopted(circuit: Circuit): void {
-    this.#add(circuit);
-  }
-
-  #add(circuit: Circuit): void {
     this.#circuits.set(circuit.id, circuit);
     if (circuit.grant.kind === "session") {
       const { sessionId } = circuit.grant;
-      const ids = this.#bySession.get(sessionId) ?? new Set();
-      this.#bySession.set(sessionId, ids.add(circuit.id));
+      this.#bySession.getOrInsertComputed(sessionId, () => new Set()).add(circuit.id);
     }
     this.#costs.circuitOpened(circuit.terminatorId);
   }

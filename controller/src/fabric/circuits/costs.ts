@@ -1,10 +1,8 @@
 import type { PrecedenceName } from "@sallyport/wire";
 
 /**
- * What terminators cost. The cost by which terminators are compared is static cost + dynamic cost + path cost, moved into the band of the terminator's
- * precedence, so that no cost however high lifts one over the precedence of another.
- *
- * Source: docs/protocol/fabric.md, "Costs".
+ * What terminators cost. Terminators are compared by static cost + dynamic cost + path cost, moved into the band of their precedence: no cost, however high,
+ * lifts one over the precedence of another. Source: docs/protocol/fabric.md, "Costs".
  */
 
 /** Width of a precedence band; the bands follow one another: required, default, failed. */
@@ -105,12 +103,7 @@ export class DynamicCosts {
   }
 
   #load(terminatorId: string): TerminatorLoad {
-    let load = this.#loads.get(terminatorId);
-    if (load === undefined) {
-      load = { circuits: 0, failureCost: 0, lastFailureAt: 0 };
-      this.#loads.set(terminatorId, load);
-    }
-    return load;
+    return this.#loads.getOrInsertComputed(terminatorId, () => ({ circuits: 0, failureCost: 0, lastFailureAt: 0 }));
   }
 
   #forgetIfFree(terminatorId: string, load: TerminatorLoad): void {

@@ -1,9 +1,3 @@
-/**
- * Path finding: the cheapest way from one router to another over usable links. Pure.
- *
- * Source: docs/protocol/fabric.md, "Paths".
- */
-
 /** A connected router. */
 export interface PathRouter {
   readonly id: string;
@@ -20,7 +14,7 @@ export interface PathLink {
   readonly cost: number;
 }
 
-export interface Path {
+export interface CircuitPath {
   /** Router ids from first to last; at least one. */
   readonly routers: readonly string[];
   /** Link ids, one less than routers. */
@@ -29,7 +23,7 @@ export interface Path {
   readonly cost: number;
 }
 
-interface Edge {
+interface PathEdge {
   readonly link: string;
   readonly to: string;
   /** Cheapest link to `to` plus the cost of entering it. */
@@ -41,10 +35,13 @@ interface Reached {
   readonly via?: { readonly from: string; readonly link: string };
 }
 
-/** A snapshot of the mesh. Trees of cheapest paths are kept per starting router, so asking again costs nothing. */
+/**
+ * Finds the cheapest way from one router to another over usable links, in a snapshot of the mesh. Keeps a tree of cheapest paths for each starting router, so
+ * asking again costs nothing. Pure. Source: docs/protocol/fabric.md, "Paths".
+ */
 export class PathFinder {
   readonly #routers: ReadonlyMap<string, PathRouter>;
-  readonly #edges = new Map<string, Map<string, Edge>>();
+  readonly #edges = new Map<string, Map<string, PathEdge>>();
   readonly #trees = new Map<string, ReadonlyMap<string, Reached>>();
 
   /** Links to routers that are not among `routers` are left out. */
@@ -60,7 +57,7 @@ export class PathFinder {
   }
 
   /** Cheapest path, or undefined when there is none. */
-  path(from: string, to: string): Path | undefined {
+  path(from: string, to: string): CircuitPath | undefined {
     const tree = this.#tree(from);
     const end = tree.get(to);
     if (end === undefined) return undefined;
@@ -82,11 +79,7 @@ export class PathFinder {
   }
 
   #addEdge(from: PathRouter, to: PathRouter, link: PathLink, minRouterCost: number): void {
-    let edges = this.#edges.get(from.id);
-    if (edges === undefined) {
-      edges = new Map();
-      this.#edges.set(from.id, edges);
-    }
+    const edges = this.#edges.getOrInsertComputed(from.id, () => new Map());
     const cost = link.cost + Math.max(to.cost, minRouterCost);
     const known = edges.get(to.id);
     if (known === undefined || cost < known.cost || (cost === known.cost && link.id < known.link)) {
@@ -95,12 +88,7 @@ export class PathFinder {
   }
 
   #tree(from: string): ReadonlyMap<string, Reached> {
-    let tree = this.#trees.get(from);
-    if (tree === undefined) {
-      tree = this.#routers.has(from) ? this.#search(from) : new Map();
-      this.#trees.set(from, tree);
-    }
-    return tree;
+    return this.#trees.getOrInsertComputed(from, () => (this.#routers.has(from) ? this.#search(from) : new Map()));
   }
 
   /** Dijkstra's search. The frontier is scanned for its minimum: meshes have hundreds of routers at most, and a tree is made once per snapshot. */

@@ -4,7 +4,7 @@ import type { FabricOptions } from "../options.ts";
 import { established, fault, link, meshPerTest } from "../testing/circuit-mesh.ts";
 import type { ScriptedRouter } from "../testing/scripted-router.ts";
 import { eventually, type TestFabric } from "../testing/test-fabric.ts";
-import type { Path } from "./path.ts";
+import type { CircuitPath } from "./path.ts";
 import { planSmartReroutes } from "./rerouter.ts";
 
 let net: TestFabric;
@@ -206,7 +206,7 @@ describe("rerouting", () => {
 
 const policy = { rerouteFraction: 0.02, rerouteCap: 4, minCostDelta: 15 };
 const circuit = (id: string, link: string) => ({ id, routers: ["a", "b"], links: [link] });
-const better: Path = { routers: ["a", "b"], links: ["new"], cost: 11 };
+const better: CircuitPath = { routers: ["a", "b"], links: ["new"], cost: 11 };
 const costs: Record<string, number> = { new: 11, old: 26, same: 25, dear: 500 };
 const costOf = (path: { links: readonly string[] }) => path.links.reduce((sum, id) => sum + (costs[id] ?? 0), 0);
 

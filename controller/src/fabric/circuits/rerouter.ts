@@ -1,13 +1,14 @@
+import { isDeepStrictEqual } from "node:util";
 import { Pool } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { Mesh } from "../links/mesh.ts";
 import type { FabricOptions } from "../options.ts";
 import type { Circuit, CircuitRoute } from "./circuit.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
-import type { Path } from "./path.ts";
+import type { CircuitPath } from "./path.ts";
 import type { RouteExchange } from "./route-exchange.ts";
 
-export interface RerouterParts {
+interface RerouterParts {
   readonly mesh: Mesh;
   readonly circuits: CircuitRegistry;
   readonly exchange: RouteExchange;
@@ -18,16 +19,14 @@ export interface RerouterParts {
 }
 
 /** How often one path is tried, and how many are tried in all, before a circuit is given up. */
-const TRIES_OF_A_PATH = 2;
-const TRIES = 8;
+const MAX_TRIES_OF_A_PATH = 2;
+const MAX_TRIES = 8;
 /** Circuits moved side by side: routers drop route messages that they cannot queue. */
 const MOVES_AT_ONCE = 200;
 
 /**
- * Moves circuits to other paths between the same two routers, when a link of theirs is gone or a much cheaper path has appeared. A circuit without a path
- * is removed, unless a router is only away for a moment: then it is looked at again when that one is back or given up.
- *
- * Source: docs/protocol/fabric.md, "Rerouting".
+ * Moves circuits to other paths between the same two routers, when a link of theirs is gone or a much cheaper path has appeared. Removes a circuit without
+ * a path, unless a router may be back in a moment: then the circuit waits until it is back or given up. Source: docs/protocol/fabric.md, "Rerouting".
  */
 export class Rerouter {
   readonly #parts: RerouterParts;
@@ -35,7 +34,6 @@ export class Rerouter {
   readonly #moving = new Map<string, boolean>();
   /** Circuits without a path, looked at again when a router is back or given up. */
   readonly #postponed = new Set<string>();
-
   readonly #lane: Pool;
 
   constructor(parts: RerouterParts) {
@@ -67,12 +65,8 @@ export class Rerouter {
   improve(): void {
     const { mesh, circuits, options, log } = this.#parts;
     const movable = circuits.all().map(({ id, route }) => ({ ...route, id }));
-    const plan = planSmartReroutes(
-      movable,
-      (way) => mesh.costOf(way),
-      (from, to) => mesh.paths().path(from, to),
-      options,
-    );
+    const cheapest = (from: string, to: string) => mesh.paths().path(from, to);
+    const plan = planSmartReroutes(movable, (way) => mesh.costOf(way), cheapest, options);
     for (const { circuit, path, gain } of plan) {
       if (this.#moving.has(circuit.id)) continue;
       log.info({ circuitId: circuit.id, gain, path: path.routers }, "a circuit moves to a cheaper path");
@@ -111,7 +105,7 @@ export class Rerouter {
   async #moveOrEnd(circuitId: string): Promise<void> {
     const { mesh, circuits, isAnyAwaited, log } = this.#parts;
     const failures = new Map<string, number>();
-    for (let left = TRIES; left > 0; left--) {
+    for (let left = MAX_TRIES; left > 0; left--) {
       const circuit = circuits.get(circuitId);
       if (circuit === undefined) return;
       const { first, last } = endsOf(circuit);
@@ -128,7 +122,7 @@ export class Rerouter {
       if (outcome === "due again") continue;
       const way = path.links.join(" ");
       const failed = (failures.get(way) ?? 0) + 1;
-      if (failed === TRIES_OF_A_PATH) break;
+      if (failed === MAX_TRIES_OF_A_PATH) break;
       failures.set(way, failed);
     }
     log.info({ circuitId }, "a circuit has no path left and is removed");
@@ -136,7 +130,7 @@ export class Rerouter {
   }
 
   /** A path that is only cheaper must not cost the circuit: when it does not work, the old one is put back. */
-  async #improve(circuitId: string, path: Path): Promise<void> {
+  async #improve(circuitId: string, path: CircuitPath): Promise<void> {
     const { mesh, circuits } = this.#parts;
     const before = circuits.get(circuitId);
     if (before === undefined || (await this.#move(before, path)) === "moved") return;
@@ -147,23 +141,23 @@ export class Rerouter {
   }
 
   /** `failed`: not every router of the path has taken the circuit; `due again`: they have, and there was another reason to move it meanwhile. */
-  async #move(circuit: Circuit, path: Pick<Path, "routers" | "links">): Promise<"moved" | "failed" | "due again"> {
+  async #move(
+    circuit: Circuit,
+    path: Pick<CircuitPath, "routers" | "links">,
+  ): Promise<"moved" | "failed" | "due again"> {
     const { circuits, exchange, options } = this.#parts;
     const route: CircuitRoute = { ...circuit.route, routers: path.routers, links: path.links };
     this.#moving.set(circuit.id, false);
     // Recorded first: from now on a fault on the new path concerns this circuit, one on the old path does not.
     circuits.moved({ ...circuit, route, updatedAt: new Date() });
-    const isComplete = await exchange.moveAlong({
-      circuitId: circuit.id,
-      route,
-      tags: circuit.tags,
-      dialTimeoutMs: options.routeTimeoutMs,
-      waitMs: options.routeTimeoutMs,
-    });
-    const isDueAgain = this.#moving.get(circuit.id) === true;
-    if (circuits.get(circuit.id) === undefined) {
+    const { id: circuitId, tags } = circuit;
+    const { routeTimeoutMs } = options;
+    const timeouts = { dialTimeoutMs: routeTimeoutMs, waitMs: routeTimeoutMs };
+    const isComplete = await exchange.moveAlong({ circuitId, route, tags, ...timeouts });
+    const isDueAgain = this.#moving.get(circuitId) === true;
+    if (circuits.get(circuitId) === undefined) {
       // It ended meanwhile; the routers of the new path may have taken it since.
-      for (const routerId of route.routers) exchange.unroute(routerId, circuit.id, true);
+      for (const routerId of route.routers) exchange.unroute(routerId, circuitId, true);
     }
     if (!isComplete) return "failed";
     return isDueAgain ? "due again" : "moved";
@@ -177,73 +171,41 @@ function endsOf(circuit: Circuit): { first: string; last: string } {
   return { first, last };
 }
 
-/**
- * Which circuits are worth moving. Pure.
- *
- * Source: docs/protocol/fabric.md, "Rerouting".
- */
-
-export interface ReroutableCircuit {
+interface ReroutableCircuit extends Pick<CircuitPath, "routers" | "links"> {
   readonly id: string;
-  readonly routers: readonly string[];
-  readonly links: readonly string[];
-}
-
-export interface RerouteCandidate<C extends ReroutableCircuit> {
-  readonly circuit: C;
-  readonly path: Path;
-  /** How much cheaper the new path is. */
-  readonly gain: number;
-}
-
-export interface ReroutePolicy {
-  readonly rerouteFraction: number;
-  readonly rerouteCap: number;
-  readonly minCostDelta: number;
 }
 
 /**
  * The most expensive circuits that another path would make cheaper by at least `minCostDelta`; at most max(1, fraction of all), and never more than the cap.
- * `costOf` sums links and all routers of a path.
+ * Pure. `costOf` sums links and all routers of a path; `gain` is how much cheaper the new path is. Source: docs/protocol/fabric.md, "Rerouting".
  */
-export function planSmartReroutes<C extends ReroutableCircuit>(
-  circuits: readonly C[],
-  costOf: (path: Pick<ReroutableCircuit, "routers" | "links">) => number,
-  cheapest: (from: string, to: string) => Path | undefined,
-  policy: ReroutePolicy,
-): RerouteCandidate<C>[] {
+export function planSmartReroutes(
+  circuits: readonly ReroutableCircuit[],
+  costOf: (path: Pick<CircuitPath, "routers" | "links">) => number,
+  cheapest: (from: string, to: string) => CircuitPath | undefined,
+  policy: Pick<FabricOptions, "rerouteFraction" | "rerouteCap" | "minCostDelta">,
+): { readonly circuit: ReroutableCircuit; readonly path: CircuitPath; readonly gain: number }[] {
   const limit = Math.min(policy.rerouteCap, Math.max(1, Math.floor(policy.rerouteFraction * circuits.length)));
   // Many circuits go the same way: each way is looked at once.
-  const ways = new Map<string, { readonly circuits: C[]; readonly way: C }>();
-  for (const circuit of circuits) {
-    if (circuit.links.length === 0) continue;
-    const key = `${circuit.routers[0]} ${circuit.links.join(" ")}`;
-    const known = ways.get(key);
-    if (known === undefined) ways.set(key, { circuits: [circuit], way: circuit });
-    else known.circuits.push(circuit);
-  }
+  const ways = Map.groupBy(
+    circuits.filter(({ links }) => links.length > 0),
+    ({ routers, links }) => `${routers[0]} ${links.join(" ")}`,
+  );
   const byCost = [...ways.values()]
-    .map((group) => ({ ...group, cost: costOf(group.way) }))
+    .flatMap((alike) => alike.slice(0, 1).map((way) => ({ alike, way, cost: costOf(way) })))
     .sort((a, b) => b.cost - a.cost || (a.way.id < b.way.id ? -1 : 1));
-  const candidates: RerouteCandidate<C>[] = [];
-  for (const { circuits: alike, way, cost } of byCost) {
+  const candidates: ReturnType<typeof planSmartReroutes> = [];
+  for (const { alike, way, cost } of byCost) {
     if (candidates.length >= limit) break;
     const first = way.routers[0];
     const last = way.routers.at(-1);
     if (first === undefined || last === undefined) continue;
     const path = cheapest(first, last);
-    if (path === undefined || isSameWay(path, way)) continue;
+    if (path === undefined) continue;
+    if (isDeepStrictEqual([path.routers, path.links], [way.routers, way.links])) continue;
     const gain = cost - costOf(path);
     if (gain < policy.minCostDelta) continue;
     for (const circuit of alike.slice(0, limit - candidates.length)) candidates.push({ circuit, path, gain });
   }
   return candidates;
-}
-
-function isSameWay(a: Pick<Path, "routers" | "links">, b: ReroutableCircuit): boolean {
-  return sameList(a.routers, b.routers) && sameList(a.links, b.links);
-}
-
-function sameList(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((entry, index) => entry === b[index]);
 }

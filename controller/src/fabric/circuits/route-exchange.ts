@@ -17,14 +17,14 @@ import type { CircuitTrace, TraceOf } from "./circuit-traces.ts";
 import { type PeerData, peerDataOf, peerDataProblem } from "./peer-data.ts";
 
 /** What the terminating router has to dial. */
-export interface EgressTarget {
+interface EgressTarget {
   readonly binding: string;
   /** Address of the terminator. */
   readonly destination: string;
   readonly peerData: PeerData;
 }
 
-export interface RouteOrder {
+interface RouteOrder {
   readonly circuitId: string;
   readonly attempt: number;
   readonly route: CircuitRoute;
@@ -41,14 +41,14 @@ export interface RouteFailure {
   /** `timeout`: no answer; `lost`: the router's channel ended or was not there; `refused`: the router answered with an error. */
   readonly kind: "timeout" | "lost" | "refused";
   /** The router it is about; absent when several did not answer. */
-  readonly routerId?: string;
+  readonly routerId?: string | undefined;
   /** One of `RouteErrorCode`, for a refusal. */
   readonly code?: number;
   readonly message: string;
 }
 
 /** `peerData` is that of the terminating router's answer. */
-export type RouteOutcome =
+type RouteOutcome =
   | { readonly ok: true; readonly peerData: PeerData }
   | { readonly ok: false; readonly failure: RouteFailure };
 
@@ -60,7 +60,7 @@ interface PendingAttempt {
   readonly settle: (outcome: RouteOutcome) => void;
 }
 
-export interface RouteExchangeParts {
+interface RouteExchangeParts {
   readonly mesh: Mesh;
   /** Is the circuit up, with the router on its path? */
   readonly isCarriedBy: (circuitId: string, routerId: string) => boolean;
@@ -71,10 +71,8 @@ export interface RouteExchangeParts {
 const NS_PER_MS = 1_000_000n;
 
 /**
- * Tells the routers of a path to carry a circuit and gathers their answers. An answer belongs to the attempt whose number it names; one that nobody waits
- * for is answered with an Unroute, so that a router never keeps a circuit the controller gave up, unless its router carries the circuit by another attempt.
- *
- * Source: docs/protocol/fabric.md, "Circuits".
+ * Tells the routers of a path to carry a circuit and gathers their answers. An answer belongs to the attempt whose number it names. The controller answers
+ * one to a given-up attempt with an Unroute, unless the router carries the circuit by another attempt. Source: docs/protocol/fabric.md, "Circuits".
  */
 export class RouteExchange {
   readonly #parts: RouteExchangeParts;
@@ -101,16 +99,13 @@ export class RouteExchange {
     const timer = setTimeout(() => {
       const silent = [...pending.waitingFor].join(", ");
       const message = `no answer from router ${silent} within ${order.waitMs} ms`;
-      const [only] = pending.waitingFor.size === 1 ? pending.waitingFor : [];
-      resolve({
-        ok: false,
-        failure: { kind: "timeout", message, ...(only === undefined ? {} : { routerId: only }) },
-      });
+      const [routerId] = pending.waitingFor.size === 1 ? pending.waitingFor : [];
+      resolve({ ok: false, failure: { kind: "timeout", routerId, message } });
     }, order.waitMs);
     for (const planned of plan) {
-      if (this.#send(order, planned)) continue;
-      const message = `router ${planned.routerId} is not connected`;
-      resolve({ ok: false, failure: { kind: "lost", routerId: planned.routerId, message } });
+      const { routerId } = planned;
+      if (this.#parts.mesh.router(routerId)?.send(this.#message(order, planned)) === true) continue;
+      resolve({ ok: false, failure: { kind: "lost", routerId, message: `router ${routerId} is not connected` } });
       break;
     }
     const outcome = await promise;
@@ -195,14 +190,8 @@ export class RouteExchange {
     }
   }
 
-  #send(order: RouteOrder, planned: PlannedRoute): boolean {
-    const connection = this.#parts.mesh.router(planned.routerId);
-    return connection?.send(this.#message(order, planned)) ?? false;
-  }
-
   #message(order: RouteOrder, planned: PlannedRoute): Outgoing {
-    const trace = this.#parts.traceOf(order.tags.clientId ?? "");
-    return routeMessage({ ...order, ...(trace === undefined ? {} : { trace }) }, planned);
+    return routeMessage({ ...order, trace: this.#parts.traceOf(order.tags.clientId ?? "") }, planned);
   }
 
   async #moveOne(connection: RouterConnection, order: RouteOrder, planned: PlannedRoute): Promise<string | undefined> {
@@ -224,50 +213,36 @@ function refusalOf(routerId: string, message: Message): RouteFailure {
 
 /** The route that one router of a path gets. */
 export function routeMessage(
-  order: Omit<RouteOrder, "waitMs"> & { readonly trace?: CircuitTrace },
+  order: Omit<RouteOrder, "waitMs"> & { readonly trace?: CircuitTrace | undefined },
   planned: PlannedRoute,
 ): Outgoing {
-  const { route, egress, trace, circuitId } = order;
+  const { route, trace, circuitId } = order;
+  const egress = planned.isTerminating ? order.egress : undefined;
   const body = encodeControl(ctrlPb.RouteSchema, {
     circuitId,
     attempt: order.attempt,
-    ...(planned.isTerminating && egress !== undefined
-      ? {
-          egress: {
-            binding: egress.binding,
-            address: route.egressId,
-            destination: egress.destination,
-            peerData: Object.fromEntries(egress.peerData),
-          },
-        }
-      : {}),
+    ...(egress && {
+      egress: { ...egress, address: route.egressId, peerData: Object.fromEntries(egress.peerData) },
+    }),
     forwards: planned.forwards.map((f) => ({ srcAddress: f.source, dstAddress: f.destination, dstType: f.toward })),
-    ...(trace === undefined
-      ? {}
-      : { context: { fields: { traceId: trace.traceId, circuitId }, channelMask: trace.channelMask } }),
+    ...(trace && { context: { fields: { traceId: trace.traceId, circuitId }, channelMask: trace.channelMask } }),
     timeout: BigInt(Math.max(0, Math.floor(order.dialTimeoutMs))) * NS_PER_MS,
     tags: { ...order.tags },
   });
   return { contentType: ControlType.Route, body };
 }
 
-/**
- * The route that each router of a path needs to carry a circuit. Pure.
- *
- * Source: docs/protocol/fabric.md, "Circuits".
- */
-
 /** Marks a Route that moves an existing circuit. */
 export const REROUTE_ATTEMPT = 99_969_996;
 
-export interface PlannedForward {
+interface PlannedForward {
   readonly source: string;
   readonly destination: string;
   /** Where the forward leads: `Start` towards the initiating xgress, `End` towards the terminating one, `Link` over a link. */
   readonly toward: DestinationType;
 }
 
-export interface PlannedRoute {
+interface PlannedRoute {
   readonly routerId: string;
   readonly forwards: readonly PlannedForward[];
   /** This router opens (or, on a reroute, already has) the terminating xgress. */
@@ -282,15 +257,12 @@ export function planRoutes(route: CircuitRoute): PlannedRoute[] {
     const behind = route.links[index];
     const source = before ?? route.ingressId;
     const destination = behind ?? route.egressId;
+    const { Start, End, Link } = DestinationType;
     return {
       routerId,
       forwards: [
-        { source, destination, toward: behind === undefined ? DestinationType.End : DestinationType.Link },
-        {
-          source: destination,
-          destination: source,
-          toward: before === undefined ? DestinationType.Start : DestinationType.Link,
-        },
+        { source, destination, toward: behind === undefined ? End : Link },
+        { source: destination, destination: source, toward: before === undefined ? Start : Link },
       ],
       isTerminating: index === last,
     };

@@ -4,9 +4,9 @@ import { MAX_FIELDS_OF_REPORTS, onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import type { DataModelSource } from "./data-model-source.ts";
 
-/** What a router may ask for, in seconds. */
-const SHORTEST_S = 10;
-const LONGEST_S = 360;
+/** How long a subscription may be, in seconds. */
+const MIN_SUBSCRIPTION_S = 10;
+const MAX_SUBSCRIPTION_S = 360;
 /** OpenZiti's routers check every 30 s whether their subscription has run out, and renew it only then. The controller sends them changes until the renewal arrives. */
 const GRACE_MS = 45_000;
 /** Whole states on their way at once: each is a copy of its own in its channel's output. */
@@ -21,8 +21,8 @@ const STATE_PAUSE_MS = 5_000;
 const INDEX_PERIOD_MS = 30_000;
 const VALIDATION_TIMEOUT_MS = 60_000;
 
-/** How a router's model differs from ours. */
-export interface DataModelDifference {
+/** How a router's model differs from the controller's. */
+interface DataModelDifference {
   readonly entityType: string;
   readonly entityId: string;
   readonly diffType: string;
@@ -40,7 +40,7 @@ interface Subscription {
   /** What the router has of the timeline `of`; undefined: nothing that changes could be added to. */
   position: bigint | undefined;
   of: string;
-  /** Its index is ahead of ours: its next whole state goes out under a timeline of its own. */
+  /** Its index is ahead of the controller's: its next whole state goes out under a timeline of its own. */
   isAhead: boolean;
   expiresAt: number;
   announced: bigint;
@@ -48,17 +48,12 @@ interface Subscription {
   isSending: boolean;
 }
 
-export interface DataModelFeedParts {
-  readonly source: DataModelSource;
-  readonly log: Logger;
-}
-
 /**
  * Gives routers that subscribe the model of the network: what they lack, and then every change. Each router is sent to as fast as it reads; one that is too
  * slow for the kept changes gets the whole state again. Source: docs/protocol/data-model.md.
  */
 export class DataModelFeed {
-  readonly #parts: DataModelFeedParts;
+  readonly #parts: { readonly source: DataModelSource; readonly log: Logger };
   readonly #subscriptions = new Map<RouterConnection, Subscription>();
   readonly #states: Pool;
   /** When each router got its last whole state, while it subscribes. */
@@ -67,7 +62,7 @@ export class DataModelFeed {
   readonly #queued = new Set<string>();
   readonly #stop: () => void;
 
-  constructor(parts: DataModelFeedParts) {
+  constructor(parts: { readonly source: DataModelSource; readonly log: Logger }) {
     this.#parts = parts;
     this.#states = new Pool({
       concurrency: STATES_AT_ONCE,
@@ -113,7 +108,7 @@ export class DataModelFeed {
   }
 
   /**
-   * Has a router compare its model with ours. `fix`: it takes over what differs.
+   * Has a router compare its model with the controller's. `fix`: it takes over what differs.
    * @throws RequestTimeoutError, ChannelClosedError, and what the store throws
    */
   async validate(
@@ -126,10 +121,8 @@ export class DataModelFeed {
     try {
       await source.ready();
       const body = await source.validationRequest(fix);
-      const answer = await router.channel.request(
-        { contentType: EdgeCtrlType.ValidateDataStateRequest, body },
-        { timeoutMs },
-      );
+      const request = { contentType: EdgeCtrlType.ValidateDataStateRequest, body };
+      const answer = await router.channel.request(request, { timeoutMs });
       const { origEntityCounts, copyEntityCounts, diffs } = decodeControl(
         edgeCtrlPb.RouterDataModelValidateResponseSchema,
         answer.body,
@@ -139,10 +132,7 @@ export class DataModelFeed {
         expectedCounts: origEntityCounts,
         actualCounts: copyEntityCounts,
         differences: diffs.map(({ entityType, entityId, diffType, detail }) => ({
-          entityType,
-          entityId,
-          diffType,
-          detail,
+          ...{ entityType, entityId, diffType, detail },
         })),
       };
     } finally {
@@ -157,7 +147,7 @@ export class DataModelFeed {
   }
 
   #subscribe(router: RouterConnection, body: edgeCtrlPb.SubscribeToDataModelRequest): void {
-    const seconds = Math.min(LONGEST_S, Math.max(SHORTEST_S, body.subscriptionDurationSeconds));
+    const seconds = Math.min(MAX_SUBSCRIPTION_S, Math.max(MIN_SUBSCRIPTION_S, body.subscriptionDurationSeconds));
     const expiresAt = Date.now() + seconds * 1000 + GRACE_MS;
     const known = this.#subscriptions.get(router);
     if (known !== undefined && body.renew) {
@@ -184,21 +174,22 @@ export class DataModelFeed {
       });
   }
 
-  /** Where the router stands: what it says counts only on our timeline. */
+  /** Where the router stands: what it says counts only on the controller's timeline. */
   #place(router: RouterConnection, subscription: Subscription, body: edgeCtrlPb.SubscribeToDataModelRequest): void {
     const { source, log } = this.#parts;
-    if (body.currentIndex === 0n) return;
-    if (!source.continues(body.timelineId, body.currentIndex)) return;
-    if (body.currentIndex <= source.index) {
-      subscription.position = body.currentIndex;
+    const { currentIndex, timelineId } = body;
+    if (currentIndex === 0n || !source.continues(timelineId, currentIndex)) return;
+    if (currentIndex <= source.index) {
+      subscription.position = currentIndex;
       subscription.of = source.timeline;
       return;
     }
     // An older database was put in place, or the router is mistaken: it would ignore every index up to its own.
     subscription.isAhead = true;
+    const indexes = { routerIndex: currentIndex.toString(), index: source.index.toString() };
     log.warn(
-      { routerId: router.id, routerIndex: body.currentIndex.toString(), index: source.index.toString() },
-      "the router's data model is ahead of ours; it is sent a new one",
+      { routerId: router.id, ...indexes },
+      "the router's data model is ahead of the controller's; it gets a new one",
     );
   }
 
@@ -245,10 +236,9 @@ export class DataModelFeed {
 
   /** Sends the whole state when it is this router's turn; false when it was not sent. */
   async #sendState(router: RouterConnection, subscription: Subscription, isCurrent: () => boolean): Promise<boolean> {
-    const last = this.#stateAt.get(router.id);
-    // The next tick comes to it.
-    if (last !== undefined && performance.now() - last < STATE_PAUSE_MS) return false;
-    if (this.#queued.has(router.id)) return false;
+    const last = this.#stateAt.get(router.id) ?? Number.NEGATIVE_INFINITY;
+    // The next tick tries again.
+    if (performance.now() - last < STATE_PAUSE_MS || this.#queued.has(router.id)) return false;
     this.#queued.add(router.id);
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const isTaken = this.#states.offer(async () => {
@@ -264,10 +254,8 @@ export class DataModelFeed {
         subscription.of = timeline;
         subscription.announced = index;
         const bytes = rest.reduce((sum, part) => sum + part.length, body.length);
-        this.#parts.log.info(
-          { routerId: router.id, index: index.toString(), bytes },
-          "the whole data model was sent to a router",
-        );
+        const fields = { routerId: router.id, index: index.toString(), bytes };
+        this.#parts.log.info(fields, "the whole data model was sent to a router");
         resolve(true);
       } catch (error) {
         reject(error);

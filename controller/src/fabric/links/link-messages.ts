@@ -10,7 +10,7 @@ import type { Mesh } from "./mesh.ts";
 
 const { FaultSubject } = ctrlPb;
 
-export interface LinkMessagesParts {
+interface LinkMessagesParts {
   readonly mesh: Mesh;
   readonly rerouter: Rerouter;
   readonly model: Pick<FabricModel, "findRouter">;
@@ -98,26 +98,15 @@ export class LinkMessages {
     if (!mesh.isCurrent(router)) return;
     let refused = Math.max(0, body.links.length - MAX_LINKS_PER_ROUTER);
     for (const link of body.links.slice(0, MAX_LINKS_PER_ROUTER)) {
-      const outcome = mesh.links.report(
-        router.id,
-        {
-          id: link.id,
-          destination: link.destRouterId,
-          protocol: link.linkProtocol,
-          dialAddress: link.dialAddress,
-          iteration: link.iteration,
-          ...(link.connState === undefined ? {} : { connectionState: connectionState(link.connState) }),
-        },
-        Date.now(),
-      );
+      const { id, destRouterId: destination, linkProtocol: protocol, dialAddress, iteration, connState } = link;
+      const state = connState && connectionState(connState);
+      const report = { id, destination, protocol, dialAddress, iteration, connectionState: state };
+      const outcome = mesh.links.report(router.id, report, Date.now());
       if (outcome === "refused") refused += 1;
-      if (outcome === "kept") this.#emit("link-known", link.id);
+      if (outcome === "kept") this.#emit("link-known", id);
       if (outcome === "kept" || outcome === "refused") continue;
-      log.info(
-        { linkId: link.id, source: router.id, destination: link.destRouterId, iteration: link.iteration },
-        "link connected",
-      );
-      this.#emit("link-connected", link.id);
+      log.info({ linkId: id, source: router.id, destination, iteration }, "link connected");
+      this.#emit("link-connected", id);
     }
     if (refused > 0) {
       log.warn(
@@ -161,10 +150,6 @@ export class LinkMessages {
 function connectionState(state: ctrlPb.LinkConnState): LinkConnectionState {
   return {
     stateIteration: state.stateIteration,
-    connections: state.conns.map((c) => ({
-      type: c.type,
-      localAddress: c.localAddr,
-      remoteAddress: c.remoteAddr,
-    })),
+    connections: state.conns.map((c) => ({ type: c.type, localAddress: c.localAddr, remoteAddress: c.remoteAddr })),
   };
 }

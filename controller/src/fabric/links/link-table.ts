@@ -1,14 +1,7 @@
 import type { PathLink } from "../circuits/path.ts";
 
-/**
- * The links between routers as routers have reported them. Routers make and lose links by themselves; the controller records them, attributes
- * latencies to them and hands the usable ones to path finding. No I/O.
- *
- * Source: docs/protocol/fabric.md, "Links".
- */
-
 /** One connection a link consists of. */
-export interface LinkConnection {
+interface LinkConnection {
   readonly type: string;
   readonly localAddress: string;
   readonly remoteAddress: string;
@@ -27,7 +20,7 @@ export interface LinkReport {
   readonly dialAddress: string;
   /** Grows with every redial under the same id. */
   readonly iteration: number;
-  readonly connectionState?: LinkConnectionState;
+  readonly connectionState?: LinkConnectionState | undefined;
 }
 
 export interface Link {
@@ -49,7 +42,7 @@ export interface Link {
   readonly connectionState: LinkConnectionState;
 }
 
-export type FaultOutcome =
+type FaultOutcome =
   | { readonly kind: "failed"; readonly link: Link }
   /** The fault is about an earlier iteration, or the link is down already. */
   | { readonly kind: "stale"; readonly link: Link }
@@ -72,6 +65,10 @@ export function linkCost(link: Pick<Link, "staticCost" | "sourceLatencyNs" | "de
   );
 }
 
+/**
+ * The links between routers as routers have reported them. Routers make and lose links by themselves; the controller records them, attributes
+ * latencies to them and hands the usable ones to path finding. No I/O. Source: docs/protocol/fabric.md, "Links".
+ */
 export class LinkTable {
   readonly #links = new Map<string, Link>();
   /** Number of links by the router that dialed them. */
@@ -116,12 +113,8 @@ export class LinkTable {
     if (known === undefined && (this.#dialed.get(source) ?? 0) >= MAX_LINKS_PER_ROUTER) return "refused";
     if (!isOfUsualSize(report)) return "refused";
     this.#put({
-      id: report.id,
+      ...report,
       source,
-      destination: report.destination,
-      protocol: report.protocol,
-      dialAddress: report.dialAddress,
-      iteration: report.iteration,
       state: "connected",
       stateSince: now,
       isDown: known?.isDown ?? false,
@@ -191,7 +184,7 @@ export class LinkTable {
   }
 
   #put(link: Link): void {
-    if (!this.#links.has(link.id)) this.#dialed.set(link.source, (this.#dialed.get(link.source) ?? 0) + 1);
+    if (!this.#links.has(link.id)) this.#dialed.set(link.source, this.#dialed.getOrInsert(link.source, 0) + 1);
     this.#links.set(link.id, link);
     this.#onTopologyChange();
   }

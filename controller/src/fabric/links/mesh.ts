@@ -1,4 +1,5 @@
-import { type Path, PathFinder } from "../circuits/path.ts";
+import { pause } from "@sallyport/async";
+import { type CircuitPath, PathFinder } from "../circuits/path.ts";
 import type { FabricOptions } from "../options.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import { isUsable, LinkTable, linkCost } from "./link-table.ts";
@@ -55,10 +56,9 @@ export class Mesh {
   /** Resolves when anything of the mesh has changed, at the latest after `ms`. What changes in one go wakes all who wait once. */
   async nextChange(ms: number): Promise<void> {
     this.#next ??= Promise.withResolvers();
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, ms);
-    await Promise.race([this.#next.promise, late.promise]);
-    clearTimeout(timer);
+    const changed = new AbortController();
+    await Promise.race([this.#next.promise, pause(ms, changed.signal)]);
+    changed.abort();
   }
 
   /** The mesh as it is now. */
@@ -72,7 +72,7 @@ export class Mesh {
   }
 
   /** Present cost of a way: all links and all routers, the first included. A link that is gone makes it infinite. */
-  costOf(way: Pick<Path, "routers" | "links">): number {
+  costOf(way: Pick<CircuitPath, "routers" | "links">): number {
     const links = way.links.reduce((sum, id) => {
       const link = this.links.get(id);
       return sum + (link !== undefined && isUsable(link) ? linkCost(link) : Number.POSITIVE_INFINITY);

@@ -4,13 +4,12 @@ import type { RouterRecord } from "../ports.ts";
  * Who may open a control channel. Pure decision over what was looked up; a refused router gets no answer, its connection is closed.
  *
  * A router that proves its identity (its certificate is the stored one, and TLS has proved the key) takes the place of its own older channel at once: that
- * is what a restart or a broken network path looks like. Two processes that share one identity would evict each other for ever, so after some such
- * takeovers within the churn window the newer one is refused until the window has passed. A connection with any other certificate never evicts anyone.
- *
+ * is what a restart or a broken network path looks like. Two processes that share one identity would evict each other without end. So after some takeovers
+ * within the churn window, the newer one is refused until the window has passed. A connection with any other certificate never evicts a router.
  * Source: docs/protocol/fabric.md, "Admission".
  */
 
-export type AdmissionRefusal =
+type AdmissionRefusal =
   | "no-certificate"
   | "untrusted-certificate"
   | "unknown-router"
@@ -50,14 +49,14 @@ export interface AdmissionFacts {
 
 /** The first reason to refuse, or undefined. */
 export function admissionRefusal(facts: AdmissionFacts): AdmissionRefusal | undefined {
-  if (facts.fingerprint === undefined) return "no-certificate";
-  if (!facts.isTrusted) return "untrusted-certificate";
-  if (facts.router === undefined) return "unknown-router";
-  if (facts.router.fingerprint === undefined) return "not-enrolled";
-  if (facts.router.fingerprint !== facts.fingerprint) return "fingerprint-mismatch";
-  if (facts.router.isDisabled) return "disabled";
-  if (!facts.mayTakeOver) return "churn";
-  return undefined;
+  const { fingerprint, isTrusted, router, mayTakeOver } = facts;
+  if (fingerprint === undefined) return "no-certificate";
+  if (!isTrusted) return "untrusted-certificate";
+  if (router === undefined) return "unknown-router";
+  if (router.fingerprint === undefined) return "not-enrolled";
+  if (router.fingerprint !== fingerprint) return "fingerprint-mismatch";
+  if (router.isDisabled) return "disabled";
+  return mayTakeOver ? undefined : "churn";
 }
 
 /** Counts how often a router replaced its own live channel. Times are milliseconds of any one clock. */

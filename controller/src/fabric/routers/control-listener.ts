@@ -30,7 +30,7 @@ const CAPABILITIES = Buffer.of(0x1e);
 const HEARTBEAT_SEND_MS = 10_000;
 const HEARTBEAT_CHECK_MS = 1_000;
 
-export interface ControlListenerParts {
+interface ControlListenerParts {
   readonly controllerId: string;
   readonly trustAnchors: () => readonly X509Certificate[];
   readonly model: Pick<FabricModel, "findRouter">;
@@ -81,6 +81,7 @@ export class ControlListener {
   /** @throws AdmissionError: the connection is closed without an answer */
   async #admit(hello: Hello, peer: Peer): Promise<void> {
     const { trustAnchors, model, mesh } = this.#parts;
+    const { idToken: id } = hello;
     const [leaf, ...intermediates] = peer.certificates;
     let untrusted: string | undefined;
     try {
@@ -89,16 +90,11 @@ export class ControlListener {
       untrusted = errorText(error);
     }
     const isTrusted = leaf !== undefined && untrusted === undefined;
-    const router = isTrusted ? await model.findRouter(hello.idToken) : undefined;
-    const isConnected = mesh.router(hello.idToken) !== undefined;
-    const refusal = admissionRefusal({
-      fingerprint: peer.fingerprint,
-      isTrusted,
-      router,
-      mayTakeOver: !isConnected || this.#takeovers.allows(hello.idToken, Date.now()),
-    });
+    const router = isTrusted ? await model.findRouter(id) : undefined;
+    const mayTakeOver = mesh.router(id) === undefined || this.#takeovers.allows(id, Date.now());
+    const refusal = admissionRefusal({ fingerprint: peer.fingerprint, isTrusted, router, mayTakeOver });
     if (refusal !== undefined || router === undefined) {
-      throw new AdmissionError(refusal ?? "unknown-router", hello.idToken, untrusted);
+      throw new AdmissionError(refusal ?? "unknown-router", id, untrusted);
     }
     this.#admitted.set(hello, router);
   }

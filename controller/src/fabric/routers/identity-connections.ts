@@ -3,13 +3,13 @@ const MAX_IDENTITIES_PER_ROUTER = 100_000;
 /** What is longer is no id of an identity. */
 const MAX_ID_LENGTH = 128;
 
-export interface IdentityReport {
+interface IdentityReport {
   readonly identityId: string;
   readonly isConnected: boolean;
 }
 
 /** What a report changed, over all routers. */
-export interface StatusChanges {
+interface StatusChanges {
   readonly online: readonly string[];
   readonly offline: readonly string[];
 }
@@ -52,10 +52,8 @@ export class IdentityConnections {
     if (isConnected) this.#tunnelers.add(routerId);
     else this.#tunnelers.delete(routerId);
     const isOnline = this.#isOnline(routerId);
-    return {
-      online: isOnline && !wasOnline ? [routerId] : [],
-      offline: wasOnline && !isOnline ? [routerId] : [],
-    };
+    if (isOnline === wasOnline) return { online: [], offline: [] };
+    return isOnline ? { online: [routerId], offline: [] } : { online: [], offline: [routerId] };
   }
 
   /** What the router said is not known to be true any more. Returns the identities that were connected to no other. */
@@ -77,8 +75,6 @@ export class IdentityConnections {
   }
 
   #isOnline(identityId: string): boolean {
-    if (this.#tunnelers.has(identityId)) return true;
-    for (const identities of this.#byRouter.values()) if (identities.has(identityId)) return true;
-    return false;
+    return this.#tunnelers.has(identityId) || this.#byRouter.values().some((identities) => identities.has(identityId));
   }
 }

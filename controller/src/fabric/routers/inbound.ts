@@ -2,7 +2,7 @@ import { decodeControl, type Message, ProtocolError } from "@sallyport/wire";
 import type { RouterConnection } from "./router-connection.ts";
 
 type Schema = Parameters<typeof decodeControl>[0];
-type Body<S extends Schema> = ReturnType<typeof decodeControl<S>>;
+type Decoded<S extends Schema> = ReturnType<typeof decodeControl<S>>;
 
 /** Fields of a message: decoding so many takes some 100 ms. */
 const MAX_FIELDS = 200_000;
@@ -13,30 +13,14 @@ export const MAX_FIELDS_OF_REPORTS = 1_000_000;
  * Reads a router's message. One that cannot be decoded is logged and gets no answer (its sender times out), as everything that breaks the protocol without
  * endangering the channel.
  */
-export function readBody<S extends Schema>(
-  router: RouterConnection,
-  schema: S,
-  message: Message,
-  mostFields: number = MAX_FIELDS,
-): Body<S> | undefined {
-  return read(router, message, () => decodeControl(schema, message.body, mostFields));
-}
-
-/** As {@link readBody} for messages that consist of headers. */
 export function read<T>(router: RouterConnection, message: Message, decode: () => T): T | undefined {
   try {
     return decode();
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
-    router.log.warn(
-      {
-        routerId: router.id,
-        peer: router.channel.peer.address,
-        contentType: message.contentType,
-        reason: error.message,
-      },
-      "a router's message cannot be decoded and is dropped",
-    );
+    const { id: routerId, channel } = router;
+    const fields = { routerId, peer: channel.peer.address, contentType: message.contentType, reason: error.message };
+    router.log.warn(fields, "a router's message cannot be decoded and is dropped");
     return undefined;
   }
 }
@@ -46,11 +30,11 @@ export function onMessage<S extends Schema>(
   router: RouterConnection,
   contentType: number,
   schema: S,
-  handle: (body: Body<S>, message: Message) => void,
-  mostFields: number = MAX_FIELDS,
+  handle: (body: Decoded<S>, message: Message) => void,
+  maxFields: number = MAX_FIELDS,
 ): void {
   onRawMessage(router, contentType, (message) => {
-    const body = readBody(router, schema, message, mostFields);
+    const body = read(router, message, () => decodeControl(schema, message.body, maxFields));
     if (body !== undefined) handle(body, message);
   });
 }

@@ -26,14 +26,14 @@ export type SyncStatus =
 export const ROUTER_LINES: LineBounds = { perReason: 10, perMessage: 300 };
 
 /** Requests of one router that are worked on side by side, and that may wait. A circuit request takes as long as the hosting application. */
-const AT_ONCE = 1_000;
+const MAX_AT_ONCE = 1_000;
+const MAX_WAITING = 4_000;
 /** Bytes of the requests of one router in a pool. One request is taken whatever its size. */
 const MAX_BYTES = 64 * 1024 * 1024;
-const WAITING = 4_000;
 /** Everything that writes to the store keeps its order: a terminator's removal must not overtake its creation. */
-const WRITES_WAITING = 10_000;
+const MAX_WRITES_WAITING = 10_000;
 
-export interface RouterConnectionParts {
+interface RouterConnectionParts {
   readonly record: RouterRecord;
   readonly channel: Channel;
   readonly version: VersionInfo;
@@ -81,8 +81,8 @@ export class RouterConnection {
     this.share = parts.share;
     const onError = (err: unknown) =>
       this.log.error({ routerId: this.id, err }, "a request of a router failed; its handler has a defect");
-    this.parallelLane = new Pool({ concurrency: AT_ONCE, capacity: WAITING, maxBytes: MAX_BYTES, onError });
-    this.orderedLane = new Pool({ concurrency: 1, capacity: WRITES_WAITING, maxBytes: MAX_BYTES, onError });
+    this.parallelLane = new Pool({ concurrency: MAX_AT_ONCE, capacity: MAX_WAITING, maxBytes: MAX_BYTES, onError });
+    this.orderedLane = new Pool({ concurrency: 1, capacity: MAX_WRITES_WAITING, maxBytes: MAX_BYTES, onError });
     parts.channel.onClose(() => {
       this.parallelLane.close();
       this.orderedLane.close();
@@ -97,10 +97,9 @@ export class RouterConnection {
    */
   send(out: Outgoing): boolean {
     if (this.channel.isClosed) return false;
-    if (this.channel.queuedBytes > this.#maxQueuedBytes) {
-      this.channel.close(
-        new Error(`router ${this.id} leaves ${this.channel.queuedBytes} bytes unread; its channel is closed`),
-      );
+    const { queuedBytes } = this.channel;
+    if (queuedBytes > this.#maxQueuedBytes) {
+      this.channel.close(new Error(`router ${this.id} leaves ${queuedBytes} bytes unread; its channel is closed`));
       return false;
     }
     this.channel.send(out);
@@ -182,13 +181,10 @@ export interface RouterState {
   readonly linkListeners: readonly { readonly address: string; readonly protocol: string }[];
   /** `ip:port` the router connected from. */
   readonly address: string;
-  /** Round-trip time of the last heartbeat. */
-  readonly latencyMs?: number;
 }
 
 export function routerState(router: RouterConnection): RouterState {
   const { version, revision, buildDate, os, arch } = router.version;
-  const { latencyMs } = router.channel;
   return {
     id: router.id,
     isOnline: true,
@@ -199,6 +195,5 @@ export function routerState(router: RouterConnection): RouterState {
     versionInfo: { version, revision, buildDate, os, arch },
     linkListeners: router.listeners.map(({ address, protocol }) => ({ address, protocol })),
     address: router.channel.peer.address,
-    ...(latencyMs === undefined ? {} : { latencyMs }),
   };
 }

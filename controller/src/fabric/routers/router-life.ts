@@ -16,7 +16,7 @@ import type { StartGrace } from "./start-grace.ts";
 /** How soon a router that could not be read is read again: it may be disabled. */
 const RETRY_MS = 2_000;
 
-export interface RouterLifeParts {
+interface RouterLifeParts {
   readonly model: Pick<FabricModel, "findRouter">;
   readonly mesh: Mesh;
   readonly exchange: RouteExchange;
@@ -36,7 +36,6 @@ export interface RouterLifeParts {
 
 /**
  * What follows for everything else when a router connects, loses its channel, comes back, stays away, is changed or deleted.
- *
  * Source: docs/protocol/fabric.md, "Peers" and "Rerouting".
  */
 export class RouterLife {
@@ -72,7 +71,9 @@ export class RouterLife {
     void adoption.connected(router, isNewProcess);
     sessions.connected(router);
     this.#peers.connected(router);
-    this.#background(validation.connected(router), "looking up the router's terminators");
+    validation
+      .connected(router)
+      .catch((err: unknown) => this.#parts.log.error({ err }, "looking up the router's terminators failed"));
     rerouter.routerSettled();
     // The entity may have changed between admission and now, unseen.
     this.changed(router.id);
@@ -125,7 +126,7 @@ export class RouterLife {
   #forgetProcess(routerId: string): void {
     const { circuits, links } = this.#parts;
     for (const circuit of circuits.endingAt(routerId)) {
-      circuits.end(circuit.id, true, "the router was started anew");
+      circuits.end(circuit.id, true, "the router was restarted");
     }
     links.forgetDialedBy(routerId);
   }
@@ -171,19 +172,13 @@ export class RouterLife {
       emit({ kind: "identities-changed", routerId, online, offline, unknown: [] });
     }
   }
-
-  #background(work: Promise<unknown>, what: string): void {
-    work.catch((err: unknown) => this.#parts.log.error({ err }, `${what} failed`));
-  }
 }
 
 /**
  * Routers whose control channel ended a moment ago. Their data plane most likely still works, so what they carry is left alone until they come back or the
  * grace time is over.
- *
- * Source: docs/protocol/fabric.md, "Rerouting".
  */
-export class Presence {
+class Presence {
   readonly #graceMs: number;
   readonly #awaited = new Map<string, NodeJS.Timeout>();
   readonly #onGone: (routerId: string) => void;
@@ -225,8 +220,8 @@ const { PeerState } = ctrlPb;
 
 type PeerStateChange = Parameters<typeof encodeControl<typeof ctrlPb.PeerStateChangesSchema>>[1];
 
-/** Tells routers of one another, so that they can dial links. Source: docs/protocol/fabric.md, "Peers". */
-export class PeerStates {
+/** Tells routers of one another, so that they can dial links. */
+class PeerStates {
   readonly #mesh: Mesh;
 
   constructor(mesh: Mesh) {
@@ -265,12 +260,10 @@ function healthy(router: RouterConnection) {
     id: router.id,
     version: router.version.version,
     state: PeerState.Healthy,
-    listeners: router.listeners.map((l) => ({
-      address: l.address,
-      protocol: l.protocol,
-      costTags: [...l.costTags],
-      groups: [...l.groups],
-      localBinding: l.localBinding,
+    listeners: router.listeners.map(({ address, protocol, costTags, groups, localBinding }) => ({
+      ...{ address, protocol, localBinding },
+      costTags: [...costTags],
+      groups: [...groups],
     })),
   };
 }

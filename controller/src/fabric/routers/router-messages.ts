@@ -17,7 +17,7 @@ import type { IdentityConnections } from "./identity-connections.ts";
 import { MAX_FIELDS_OF_REPORTS, onMessage, onRawMessage } from "./inbound.ts";
 import type { RouterConnection } from "./router-connection.ts";
 
-export interface RouterMessagesParts {
+interface RouterMessagesParts {
   readonly model: Pick<
     FabricModel,
     | "quiesceRouter"
@@ -156,24 +156,19 @@ export class RouterMessages {
     message: Message,
     body: edgeCtrlPb.EnrollmentExtendRouterRequest,
   ): Promise<void> {
-    const request = {
-      clientCsrPem: body.clientCertCsr,
-      serverCsrPem: body.serverCertCsr,
-      requireVerification: body.requireVerification,
-    };
-    const extension = await this.#parts.model
-      .extendRouterCertificates({ fingerprint: fingerprintOf(router), ...request })
-      .catch((error: unknown) => {
-        reply(router, message, certificateAnswer({ code: "RENEWAL_FAILED", message: "internal error" }));
-        throw error;
-      });
+    const { clientCertCsr: clientCsrPem, serverCertCsr: serverCsrPem, requireVerification } = body;
+    const request = { fingerprint: fingerprintOf(router), clientCsrPem, serverCsrPem, requireVerification };
+    const extension = await this.#parts.model.extendRouterCertificates(request).catch((error: unknown) => {
+      reply(router, message, certificateAnswer({ code: "RENEWAL_FAILED", message: "internal error" }));
+      throw error;
+    });
     if ("refused" in extension) {
       const { refused: reason } = extension;
       this.#parts.log.warn({ routerId: router.id, reason }, "the renewal of a router's certificates was refused");
       reply(router, message, certificateAnswer({ code: "RENEWAL_REFUSED", message: reason }));
       return;
     }
-    this.#parts.log.info({ routerId: router.id, isPending: body.requireVerification }, "router certificates renewed");
+    this.#parts.log.info({ routerId: router.id, isPending: requireVerification }, "router certificates renewed");
     const answer = encodeControl(edgeCtrlPb.EnrollmentCertsResponseSchema, extension);
     router.send({ contentType: EdgeCtrlType.EnrollmentCertsResponse, body: answer });
   }

@@ -1,4 +1,4 @@
-import type { Message, ObservedMessage, Outgoing } from "@sallyport/wire";
+import type { Message, Outgoing } from "@sallyport/wire";
 import type { EmitEvent } from "../fabric-events.ts";
 import type { Mesh } from "../links/mesh.ts";
 import type { RouterConnection } from "./router-connection.ts";
@@ -14,10 +14,6 @@ export class RouterOperations {
   constructor(mesh: Mesh, emit: EmitEvent) {
     this.#mesh = mesh;
     this.#emit = emit;
-  }
-
-  attach(router: RouterConnection): void {
-    this.#observe(router);
   }
 
   /**
@@ -36,18 +32,12 @@ export class RouterOperations {
   /** From now on reports every message of the control channels that `isTraced` picks, also of routers that connect later; undefined ends that. */
   trace(isTraced: ((routerId: string) => boolean) | undefined): void {
     this.#isTraced = isTraced;
-    for (const router of this.#mesh.routers()) this.#observe(router);
+    for (const router of this.#mesh.routers()) this.attach(router);
   }
 
-  #observe(router: RouterConnection): void {
-    if (this.#isTraced?.(router.id) !== true) {
-      delete router.channel.observer;
-      return;
-    }
-    router.channel.observer = (message) => this.#reportTraced(router.id, message);
-  }
-
-  #reportTraced(routerId: string, message: ObservedMessage): void {
-    this.#emit({ kind: "control-message", routerId, message });
+  attach(router: RouterConnection): void {
+    const { id: routerId, channel } = router;
+    if (this.#isTraced?.(routerId) !== true) delete channel.observer;
+    else channel.observer = (message) => this.#emit({ kind: "control-message", routerId, message });
   }
 }

@@ -1,11 +1,7 @@
 import type { Mesh } from "../links/mesh.ts";
 import type { FabricOptions } from "../options.ts";
 
-/**
- * The first moments of this process, in which the routers of the process before it, and their links, come back.
- *
- * Source: docs/protocol/fabric.md, "Restart".
- */
+/** The first moments of this process: routers of the process before it, and their links, come back. Source: docs/protocol/fabric.md, "Restart". */
 export class StartGrace {
   /** Runs while they are expected. */
   #timer: NodeJS.Timeout | undefined;
@@ -49,29 +45,25 @@ export class StartGrace {
 
 /** A router says a moment after it has connected where clients reach it, which is no change of the mesh. */
 const LOOK_EVERY_MS = 100;
-/** So many wait at a time; beyond that, callers do not wait. */
+/** Callers that wait at a time; further ones do not wait. */
 const MAX_WAITING = 1_000;
 
-/**
- * Has clients of a controller that was just started wait for a first router, before it answers that there is none.
- *
- * Source: docs/protocol/fabric.md, "Restart".
- */
+/** Has clients of a controller that was just started wait for a first router, before it answers that there is none. */
 export class FirstReturn {
   readonly #mesh: Mesh;
   readonly #start: StartGrace;
-  readonly #longestWaitMs: number;
+  readonly #maxWaitMs: number;
   #waiting = 0;
 
   constructor(mesh: Mesh, start: StartGrace, options: Pick<FabricOptions, "returnWaitMs">) {
     this.#mesh = mesh;
     this.#start = start;
-    this.#longestWaitMs = options.returnWaitMs;
+    this.#maxWaitMs = options.returnWaitMs;
   }
 
   /** Resolves when clients can use one of these routers, or none of them is expected: mostly at once. */
   async ofSome(routerIds: readonly string[]): Promise<void> {
-    const until = performance.now() + this.#longestWaitMs;
+    const until = performance.now() + this.#maxWaitMs;
     while (!this.#isSomeUsable(routerIds) && this.#isSomeExpected(routerIds) && this.#waiting < MAX_WAITING) {
       const leftMs = Math.min(this.#start.leftMs, until - performance.now());
       if (leftMs <= 0) return;

@@ -5,7 +5,7 @@ const SHARE = 0.25;
 /** Milliseconds that may be spent beyond it before anything follows: what a router says of itself when it connects. */
 const ALLOWANCE_MS = 2_000;
 /** No longer than a peer stays silent before its heartbeats are missed. */
-const LONGEST_PAUSE_MS = 5_000;
+const MAX_PAUSE_MS = 5_000;
 /** Senders that have left in debt and are remembered. */
 const MAX_REMEMBERED = 1_000;
 
@@ -19,7 +19,7 @@ export class TimeShare {
   spent(ms: number, now: number): number {
     this.#debt = this.debt(now) + ms;
     this.#countedAt = now;
-    return Math.min(LONGEST_PAUSE_MS, Math.max(0, this.#debt - ALLOWANCE_MS) / SHARE);
+    return Math.min(MAX_PAUSE_MS, Math.max(0, this.#debt - ALLOWANCE_MS) / SHARE);
   }
 
   /** What is left of the debt. */

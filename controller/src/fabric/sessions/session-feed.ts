@@ -18,7 +18,7 @@ import type { FabricModel } from "../ports.ts";
 import { serveNotice } from "../requests.ts";
 import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import { type SyncChunk, SyncIds, SyncOverlay, syncChunks, syncStateJson } from "./session-sync.ts";
+import { SyncIds, SyncOverlay, syncChunks, syncStateJson } from "./session-sync.ts";
 
 /** The router's ClientHello is asked for again when it does not come. */
 const HELLO_TIMEOUT_MS = 10_000;
@@ -34,7 +34,7 @@ const TOKENS_PER_MESSAGE = 1_000;
 const MAX_LISTENERS = 64;
 const MAX_HELLO_TEXT = 256;
 
-export interface SessionFeedParts {
+interface SessionFeedParts {
   readonly mesh: Mesh;
   readonly model: Pick<FabricModel, "apiSessionsAfter" | "touchApiSessions" | "unknownSessions" | "saveRouterReport">;
   readonly announceTimeoutMs: number;
@@ -94,8 +94,8 @@ export class SessionFeed {
     const headers = new Headers().setBool(EdgeCtrlHeader.DataModel, true);
     if (!router.send({ contentType: EdgeCtrlType.ServerHello, headers, body })) return;
     router.syncStatus = "SYNC_HELLO_WAIT";
-    if (!isFirst)
-      this.#parts.log.warn({ routerId: router.id }, "the router has not answered the hello; it was sent again");
+    const { log } = this.#parts;
+    if (!isFirst) log.warn({ routerId: router.id }, "the router has not answered the hello; it was sent again");
     const timer = setTimeout(() => this.connected(router), HELLO_TIMEOUT_MS);
     router.channel.onClose(() => clearTimeout(timer));
   }
@@ -113,9 +113,13 @@ export class SessionFeed {
 
   async #broadcast(sessions: readonly ApiSessionRecord[]): Promise<void> {
     if (sessions.length === 0) return;
-    const out = sessionsAdded({ isFullState: false, sessions, state: "" });
-    const told = this.#edgeRouters().filter((router) => router.send(out));
-    await Promise.all(told.map((router) => router.written(this.#parts.announceTimeoutMs)));
+    const routers = this.#sendToAll(sessionsAdded({ isFullState: false, sessions, state: "" }));
+    await Promise.all(routers.map((router) => router.written(this.#parts.announceTimeoutMs)));
+  }
+
+  /** Sends a message to every edge router; returns those that got it. */
+  #sendToAll(out: Outgoing): RouterConnection[] {
+    return this.#edgeRouters().filter((router) => router.send(out));
   }
 
   /** A session certificate was added or removed. */
@@ -123,19 +127,16 @@ export class SessionFeed {
     for (const sync of this.#syncs.values()) sync.overlay.updated(session);
     const headers = strategyHeaders("");
     const body = encodeControl(edgeCtrlPb.ApiSessionUpdatedSchema, { apiSessions: [sessionFields(session)] });
-    for (const router of this.#edgeRouters())
-      router.send({ contentType: EdgeCtrlType.ApiSessionUpdated, headers, body });
+    this.#sendToAll({ contentType: EdgeCtrlType.ApiSessionUpdated, headers, body });
   }
 
   removed(id: string, token: string): void {
     for (const sync of this.#syncs.values()) sync.overlay.removed(id);
-    const out = apiSessionsRemoved([token], [id]);
-    for (const router of this.#edgeRouters()) router.send(out);
+    this.#sendToAll(apiSessionsRemoved([token], [id]));
   }
 
   sessionRemoved(id: string, token: string): void {
-    const out = sessionsRemoved([token], [id]);
-    for (const router of this.#edgeRouters()) router.send(out);
+    this.#sendToAll(sessionsRemoved([token], [id]));
   }
 
   /** Changes were lost: every router gets all sessions again. */
@@ -193,12 +194,10 @@ export class SessionFeed {
     const page = (afterId: string, limit: number) => this.#parts.model.apiSessionsAfter(afterId, limit);
     for await (const chunk of syncChunks(page)) {
       if (sync.isCancelled) return;
-      const upToDate: SyncChunk = { ...chunk, sessions: sync.overlay.apply(chunk.sessions) };
-      count += upToDate.sessions.length;
+      const sessions = sync.overlay.apply(chunk.sessions);
+      count += sessions.length;
       if (chunk.isLast) this.#syncs.delete(router);
-      router.send(
-        sessionsAdded({ isFullState: true, sessions: upToDate.sessions, state: syncStateJson(syncId, chunk) }),
-      );
+      router.send(sessionsAdded({ isFullState: true, sessions, state: syncStateJson(syncId, chunk) }));
       if (!chunk.isLast) await router.written(CHUNK_TIMEOUT_MS);
     }
     router.syncStatus = "SYNC_DONE";
@@ -206,18 +205,22 @@ export class SessionFeed {
   }
 
   async #touch(router: RouterConnection, tokens: readonly string[]): Promise<void> {
-    for (let at = 0; at < tokens.length; at += TOKENS_PER_MESSAGE) {
-      const unknown = await this.#parts.model.touchApiSessions(tokens.slice(at, at + TOKENS_PER_MESSAGE));
+    for (const some of slicesOf(tokens)) {
+      const unknown = await this.#parts.model.touchApiSessions(some);
       if (unknown.length > 0) router.send(apiSessionsRemoved(unknown, []));
     }
   }
 
   async #validate(router: RouterConnection, tokens: readonly string[]): Promise<void> {
-    for (let at = 0; at < tokens.length; at += TOKENS_PER_MESSAGE) {
-      const unknown = await this.#parts.model.unknownSessions(tokens.slice(at, at + TOKENS_PER_MESSAGE));
+    for (const some of slicesOf(tokens)) {
+      const unknown = await this.#parts.model.unknownSessions(some);
       if (unknown.length > 0) router.send(sessionsRemoved(unknown, []));
     }
   }
+}
+
+function* slicesOf(tokens: readonly string[]): Generator<readonly string[]> {
+  for (let at = 0; at < tokens.length; at += TOKENS_PER_MESSAGE) yield tokens.slice(at, at + TOKENS_PER_MESSAGE);
 }
 
 /** Protocol to URL, from each advertised listener; the last of a protocol wins. Older routers give host name, protocols and ports apart. */
@@ -226,7 +229,8 @@ export function protocolUrls(hello: edgeCtrlPb.ClientHello): Record<string, stri
   const add = (protocol: string, host: string, port: number | string | undefined): void => {
     if (port === undefined || Object.keys(urls).length >= MAX_LISTENERS) return;
     if ([protocol, host, String(port)].some((text) => text.length > MAX_HELLO_TEXT)) return;
-    urls[protocol] = urlOf(protocol, host, port);
+    // Routers give an IPv6 host with or without its brackets; in a URL it needs them.
+    urls[protocol] = `${protocol}://${isIPv6(host) ? `[${host}]` : host}:${port}`;
   };
   for (const { advertise } of hello.listeners) {
     if (advertise !== undefined) add(advertise.protocol, advertise.hostname, advertise.port);
@@ -236,18 +240,8 @@ export function protocolUrls(hello: edgeCtrlPb.ClientHello): Record<string, stri
   return urls;
 }
 
-/** Routers give an IPv6 host with or without its brackets; in a URL it needs them. */
-function urlOf(protocol: string, host: string, port: number | string): string {
-  return `${protocol}://${isIPv6(host) ? `[${host}]` : host}:${port}`;
-}
-
-function sessionFields(session: ApiSessionRecord) {
-  return {
-    token: session.token,
-    certFingerprints: [...session.certFingerprints],
-    id: session.id,
-    identityId: session.identityId,
-  };
+function sessionFields({ token, certFingerprints, id, identityId }: ApiSessionRecord) {
+  return { token, certFingerprints: [...certFingerprints], id, identityId };
 }
 
 function strategyHeaders(state: string): Headers {

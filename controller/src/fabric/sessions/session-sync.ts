@@ -3,12 +3,10 @@ import type { ApiSessionRecord } from "@sallyport/wire";
 
 /**
  * The full synchronisation of API sessions with one router: all sessions in id order, in chunks, the last of them marked as such. No I/O but the page
- * source.
- *
- * Source: docs/protocol/fabric.md, "Session synchronisation".
+ * source. Source: docs/protocol/fabric.md, "Session synchronisation".
  */
 
-export const SYNC_CHUNK_SIZE = 100;
+const CHUNK_SIZE = 100;
 
 export interface SyncChunk {
   /** From 0. */
@@ -29,7 +27,7 @@ export function syncStateJson(syncId: string, chunk: Pick<SyncChunk, "sequence" 
  */
 export async function* syncChunks(
   page: (afterId: string, limit: number) => Promise<readonly ApiSessionRecord[]>,
-  chunkSize: number = SYNC_CHUNK_SIZE,
+  chunkSize = CHUNK_SIZE,
 ): AsyncGenerator<SyncChunk> {
   let sequence = 0;
   let current = await page("", chunkSize);
@@ -72,8 +70,6 @@ const COUNTER_DIGITS = 5;
 /**
  * Makes ids of full synchronisations. Routers compare them as text: a greater id aborts the synchronisation that is running, a smaller one is ignored. So
  * every id is greater than all earlier ones of this process, also when the clock steps back, and than those of earlier processes. Lower-case base 36.
- *
- * Source: docs/protocol/fabric.md, "Session synchronisation".
  */
 export class SyncIds {
   readonly #now: () => number;
@@ -86,12 +82,8 @@ export class SyncIds {
 
   next(): string {
     const now = this.#now();
-    if (now > this.#time) {
-      this.#time = now;
-      this.#counter = 0;
-    } else {
-      this.#counter += 1;
-    }
+    this.#counter = now > this.#time ? 0 : this.#counter + 1;
+    this.#time = Math.max(now, this.#time);
     const time = this.#time.toString(36).padStart(TIME_DIGITS, "0");
     const counter = this.#counter.toString(36).padStart(COUNTER_DIGITS, "0");
     return `s${time}${counter}${randomBytes(4).toString("hex")}`;

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { biasedCost } from "../circuits/costs.ts";
 import { PathFinder } from "../circuits/path.ts";
 import { type CircuitService, isTerminatorStrategy, type TerminatorRecord } from "../ports.ts";
-import { type Candidate, chooseTerminator, selectTerminator } from "./terminator-choice.ts";
+import { chooseTerminator, selectTerminator, type TerminatorCandidate } from "./terminator-choice.ts";
 
 const service: CircuitService = {
   id: "s1",
@@ -131,7 +131,7 @@ test.each([
   expect(choice.ok ? choice.terminator.id : `${choice.cause}: ${choice.message}`).toBe(expected);
 });
 
-function candidate(id: string, precedence: PrecedenceName, cost: number): Candidate {
+function candidate(id: string, precedence: PrecedenceName, cost: number): TerminatorCandidate {
   return { id, precedence, cost: biasedCost({ precedence, staticCost: cost, dynamicCost: 0, pathCost: 0 }) };
 }
 

@@ -1,38 +1,18 @@
 import type { PrecedenceName } from "@sallyport/wire";
 import { biasedCost, costWithinBand, type DynamicCosts, precedenceRank } from "../circuits/costs.ts";
-import type { Path, PathFinder } from "../circuits/path.ts";
+import type { CircuitPath, PathFinder } from "../circuits/path.ts";
 import { CircuitFailureCause } from "../fabric-events.ts";
 import { type CircuitService, isTerminatorStrategy, type TerminatorRecord, type TerminatorStrategy } from "../ports.ts";
 
-/**
- * How one of a service's terminators is chosen. Pure: chance comes in as a function.
- *
- * Source: docs/protocol/fabric.md, "Strategies".
- */
-
 /** A terminator that can be reached. `cost` is its biased cost (see costs.ts). */
-export interface Candidate {
+export interface TerminatorCandidate {
   readonly id: string;
   readonly precedence: PrecedenceName;
   readonly cost: number;
 }
 
-export interface Selection<C extends Candidate> {
-  readonly chosen: C;
-  /** Id to hand back to the initiator so that it can ask for the same terminator again. */
-  readonly stickyId?: string;
-}
-
-interface SelectionInput<C extends Candidate> {
-  /** Those of the best precedence by cost, then id; never empty. */
-  readonly best: readonly [C, ...C[]];
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
-  /** The terminator id the initiator asks to stay with. */
-  readonly stickyId: string | undefined;
-}
-
-function weighted<C extends Candidate>({ best, random }: SelectionInput<C>): C {
+/** Draws in favour of low costs. */
+function weighted<C extends TerminatorCandidate>(best: readonly [C, ...C[]], random: () => number): C {
   if (best.length === 1) return best[0];
   const costs = best.map((c) => Math.max(1, costWithinBand(c.precedence, c.cost)));
   const total = costs.reduce((sum, cost) => sum + cost, 0);
@@ -46,42 +26,34 @@ function weighted<C extends Candidate>({ best, random }: SelectionInput<C>): C {
   return best[0];
 }
 
-function sticky<C extends Candidate>({ best, stickyId }: SelectionInput<C>): Selection<C> {
-  const chosen = best.find((c) => c.id === stickyId) ?? best[0];
-  return { chosen, stickyId: chosen.id };
-}
-
-function random<C extends Candidate>({ best, random: draw }: SelectionInput<C>): C {
-  return best[Math.floor(draw() * best.length)] ?? best[0];
-}
-
 /**
  * Chooses one of `candidates`; undefined when there are none.
  * `smartrouting` takes the cheapest. The others look only at the best precedence: `weighted` draws in favour of low costs, `random` draws evenly, `sticky`
- * takes the terminator that was asked for, else the cheapest.
+ * takes the terminator that was asked for, else the cheapest. Source: docs/protocol/fabric.md, "Strategies".
+ *
+ * @param chance `random` is uniform in [0, 1)
+ * @returns `stickyId`: what the initiator gets back so that it can ask for the same terminator again
  */
-export function selectTerminator<C extends Candidate>(
+export function selectTerminator<C extends TerminatorCandidate>(
   strategy: TerminatorStrategy,
   candidates: readonly C[],
-  chance: { readonly random: () => number; readonly stickyId?: string | undefined },
-): Selection<C> | undefined {
+  { random, stickyId }: { readonly random: () => number; readonly stickyId?: string | undefined },
+): { readonly chosen: C; readonly stickyId?: string } | undefined {
   const [first, ...rest] = [...candidates].sort((a, b) => a.cost - b.cost || (a.id < b.id ? -1 : 1));
   if (first === undefined) return undefined;
   const bestRank = precedenceRank(first.precedence);
-  const input: SelectionInput<C> = {
-    best: [first, ...rest.filter((c) => precedenceRank(c.precedence) === bestRank)],
-    random: chance.random,
-    stickyId: chance.stickyId,
-  };
+  const best: [C, ...C[]] = [first, ...rest.filter((c) => precedenceRank(c.precedence) === bestRank)];
   switch (strategy) {
     case "smartrouting":
       return { chosen: first };
     case "weighted":
-      return { chosen: weighted(input) };
+      return { chosen: weighted(best, random) };
     case "random":
-      return { chosen: random(input) };
-    case "sticky":
-      return sticky(input);
+      return { chosen: best[Math.floor(random() * best.length)] ?? first };
+    case "sticky": {
+      const chosen = best.find((c) => c.id === stickyId) ?? first;
+      return { chosen, stickyId: chosen.id };
+    }
   }
 }
 
@@ -95,7 +67,12 @@ export interface ChoiceRequest {
 }
 
 export type Choice =
-  | { readonly ok: true; readonly terminator: TerminatorRecord; readonly path: Path; readonly stickyId?: string }
+  | {
+      readonly ok: true;
+      readonly terminator: TerminatorRecord;
+      readonly path: CircuitPath;
+      readonly stickyId: string | undefined;
+    }
   | { readonly ok: false; readonly cause: CircuitFailureCause; readonly message: string };
 
 /**
@@ -113,43 +90,32 @@ export function chooseTerminator(
   random: () => number = Math.random,
 ): Choice {
   const { service, instanceId } = request;
+  const none = (cause: CircuitFailureCause, message: string) => ({ ok: false, cause, message }) as const;
+  const { InvalidStrategy, NoTerminators, NoOnlineTerminators, NoPath } = CircuitFailureCause;
   if (!isTerminatorStrategy(service.terminatorStrategy)) {
-    const message = `service ${service.id} asks for the unknown terminator strategy "${service.terminatorStrategy}"`;
-    return { ok: false, cause: CircuitFailureCause.InvalidStrategy, message };
+    const asked = service.terminatorStrategy;
+    return none(InvalidStrategy, `service ${service.id} asks for the unknown terminator strategy "${asked}"`);
   }
-  if (terminators.length === 0) {
-    const message = `service ${service.id} has no terminators`;
-    return { ok: false, cause: CircuitFailureCause.NoTerminators, message };
-  }
+  if (terminators.length === 0) return none(NoTerminators, `service ${service.id} has no terminators`);
   const ofInstance = terminators.filter((t) => t.instanceId === instanceId);
   if (ofInstance.length === 0) {
-    const message = `service ${service.id} has no terminators for instanceId ${instanceId}`;
-    return { ok: false, cause: CircuitFailureCause.NoTerminators, message };
+    return none(NoTerminators, `service ${service.id} has no terminators for instanceId ${instanceId}`);
   }
   const online = ofInstance.filter((t) => isConnected(t.routerId));
   if (online.length === 0) {
-    const message = `service ${service.id} has no online terminators for instanceId ${instanceId}`;
-    return { ok: false, cause: CircuitFailureCause.NoOnlineTerminators, message };
+    return none(NoOnlineTerminators, `service ${service.id} has no online terminators for instanceId ${instanceId}`);
   }
   const candidates = online.flatMap((terminator) => {
     const pathCost = paths.cost(request.from, terminator.routerId);
     if (pathCost === undefined) return [];
     const { id, precedence, cost: staticCost } = terminator;
-    return [
-      { id, precedence, terminator, cost: biasedCost({ precedence, staticCost, dynamicCost: costs.of(id), pathCost }) },
-    ];
+    const cost = biasedCost({ precedence, staticCost, dynamicCost: costs.of(id), pathCost });
+    return [{ id, precedence, terminator, cost }];
   });
   const selection = selectTerminator(service.terminatorStrategy, candidates, { random, stickyId: request.stickyId });
-  const terminator = selection?.chosen.terminator;
-  const path = terminator === undefined ? undefined : paths.path(request.from, terminator.routerId);
-  if (selection === undefined || terminator === undefined || path === undefined) {
-    const message = `no path from router ${request.from} to a terminator of service ${service.id}`;
-    return { ok: false, cause: CircuitFailureCause.NoPath, message };
+  const path = selection && paths.path(request.from, selection.chosen.terminator.routerId);
+  if (selection === undefined || path === undefined) {
+    return none(NoPath, `no path from router ${request.from} to a terminator of service ${service.id}`);
   }
-  return {
-    ok: true,
-    terminator,
-    path,
-    ...(selection.stickyId === undefined ? {} : { stickyId: selection.stickyId }),
-  };
+  return { ok: true, terminator: selection.chosen.terminator, path, stickyId: selection.stickyId };
 }

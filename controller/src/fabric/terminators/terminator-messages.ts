@@ -30,10 +30,12 @@ import type { TerminatorValidation } from "./terminator-validation.ts";
 
 const { CreateTerminatorResult } = edgeCtrlPb;
 
+const SESSION_GONE: ReadonlySet<DenialCode> = new Set([DenialCode.InvalidSession, DenialCode.InvalidApiSession]);
+
 /** Longest text, in characters, and longest secret, in bytes, of a terminator. */
 const MAX_FIELD_LENGTH = 4_096;
 
-export interface TerminatorMessagesParts {
+interface TerminatorMessagesParts {
   readonly model: Pick<
     FabricModel,
     | "authorizeBind"
@@ -60,7 +62,7 @@ interface BindRequest {
 }
 
 /** A change of cost or precedence, as the three update messages have it. */
-export interface TerminatorChange {
+interface TerminatorChange {
   readonly cost: number;
   readonly precedence: number;
   readonly updateCost: boolean;
@@ -110,13 +112,10 @@ export class TerminatorMessages {
         return { contentType: EdgeCtrlType.RemoveTerminatorResponse };
       }),
     );
-    onMessage(router, EdgeCtrlType.HealthEvent, edgeCtrlPb.HealthEventRequestSchema, (body, message) =>
-      this.checked(router, message, {
-        id: body.terminatorId,
-        binding: RouterBinding.Edge,
-        hasPassed: body.checkPassed,
-      }),
-    );
+    onMessage(router, EdgeCtrlType.HealthEvent, edgeCtrlPb.HealthEventRequestSchema, (body, message) => {
+      const { terminatorId: id, checkPassed: hasPassed } = body;
+      this.checked(router, message, { id, binding: RouterBinding.Edge, hasPassed });
+    });
   }
 
   #attachFabric(router: RouterConnection): void {
@@ -178,10 +177,7 @@ export class TerminatorMessages {
     }
   }
 
-  /**
-   * A host tells the result of a health check. It has no answer and changes nothing: what is to follow from it, the host asks for as a change of cost or
-   * precedence.
-   */
+  /** A host reports the result of a health check. It has no answer and changes nothing: the host asks for a change of cost or precedence by itself. */
   checked(
     router: RouterConnection,
     message: Message,
@@ -195,10 +191,8 @@ export class TerminatorMessages {
         emit({ kind: "health-check", routerId: router.id, serviceId, terminatorId, hasPassed });
       } catch (error) {
         if (!(error instanceof EdgeRefusal)) throw error;
-        log.debug(
-          { routerId: router.id, terminatorId },
-          "a health check of a terminator that the router does not have",
-        );
+        const fields = { routerId: router.id, terminatorId };
+        log.debug(fields, "a health check of a terminator that the router does not have");
       }
     });
   }
@@ -210,7 +204,7 @@ export class TerminatorMessages {
   async create(
     router: RouterConnection,
     request: Omit<BindRequest, "sessionToken" | "apiSessionToken"> & {
-      readonly id?: string;
+      readonly id?: string | undefined;
       readonly address: string;
       readonly binding: string;
       readonly serviceId: string;
@@ -220,56 +214,64 @@ export class TerminatorMessages {
     const peerData = byteMap(request.peerData);
     const problem = peerDataProblem(peerData) ?? lengthProblem(request);
     if (problem !== undefined) throw new EdgeRefusal(DenialCode.Internal, problem);
+    const { id, serviceId, hostId, binding, address, instanceId, instanceSecret } = request;
     const outcome = await this.#parts.model.createTerminator({
-      ...(request.id === undefined ? {} : { id: request.id }),
-      serviceId: request.serviceId,
-      routerId: router.id,
-      binding: request.binding,
-      address: request.address,
-      instanceId: request.instanceId,
-      ...(request.instanceSecret.length === 0 ? {} : { instanceSecret: request.instanceSecret }),
+      ...{ id, serviceId, hostId, routerId: router.id, binding, address, instanceId, peerData },
+      ...(instanceSecret.length > 0 && { instanceSecret }),
       cost: validCost(request.cost),
       precedence: validPrecedence(request.precedence),
-      peerData,
-      hostId: request.hostId,
     });
     if (outcome.outcome === "denied") throw new EdgeRefusal(DenialCode.AccessDenied, outcome.message);
     if (outcome.outcome === "created") this.#parts.validation.created(router, outcome.terminator);
     return outcome;
   }
 
-  /** This request always gets its own response type, refused or not: what the router does next hangs on the result in it. */
   #createV2(router: RouterConnection, body: edgeCtrlPb.CreateTerminatorV2Request, message: Message): void {
-    const answer = (result: edgeCtrlPb.CreateTerminatorResult, msg: string): void => {
-      reply(router, message, terminatorV2Response(body.address, result, msg));
-    };
-    const isTaken = router.orderedLane.offer(async () => {
-      try {
-        if (body.address.trim() === "") {
-          answer(CreateTerminatorResult.FailedOther, "the terminator has no address");
-          return;
-        }
-        const outcome = await this.#bind(router, body, { id: body.address, address: body.address });
-        answer(...terminatorResult(outcome));
-      } catch (error) {
-        answer(...this.#terminatorFailure(router, error));
-      }
-    }, message.body.length);
-    if (!isTaken) answer(CreateTerminatorResult.FailedBusy, "server too busy");
+    const { address } = body;
+    const { FailedInvalidSession, FailedOther } = CreateTerminatorResult;
+    this.serveCreation(router, message, address, {
+      work: () => this.#bind(router, body, { id: address, address }),
+      refused: (code) => (SESSION_GONE.has(code) ? FailedInvalidSession : FailedOther),
+      answer: (result, msg) => ({
+        contentType: EdgeCtrlType.CreateTerminatorV2Response,
+        body: encodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, { terminatorId: address, result, msg }),
+      }),
+    });
   }
 
-  #terminatorFailure(router: RouterConnection, error: unknown): [edgeCtrlPb.CreateTerminatorResult, string] {
+  /**
+   * Works on a request that always gets its own response type, refused or not: what the router does next depends on the result in it.
+   * @param request `refused`: the result for a refusal by its code
+   */
+  serveCreation(
+    router: RouterConnection,
+    message: Message,
+    address: string,
+    request: {
+      readonly work: () => Promise<TerminatorOutcome>;
+      readonly refused: (code: DenialCode) => edgeCtrlPb.CreateTerminatorResult;
+      readonly answer: (result: edgeCtrlPb.CreateTerminatorResult, msg: string) => Outgoing;
+    },
+  ): void {
     const { log } = this.#parts;
-    if (error instanceof EdgeRefusal) {
-      log.info({ routerId: router.id, code: error.code, reason: error.message }, "a terminator was refused");
-      const isSessionGone = error.code === DenialCode.InvalidSession || error.code === DenialCode.InvalidApiSession;
-      return [
-        isSessionGone ? CreateTerminatorResult.FailedInvalidSession : CreateTerminatorResult.FailedOther,
-        error.message,
-      ];
-    }
-    log.error({ routerId: router.id, err: error }, "a terminator could not be stored; the router will try again");
-    return [CreateTerminatorResult.FailedBusy, "internal error"];
+    const { FailedBusy, FailedOther } = CreateTerminatorResult;
+    const answer = (result: edgeCtrlPb.CreateTerminatorResult, msg: string): void =>
+      reply(router, message, request.answer(result, msg));
+    const isTaken = router.orderedLane.offer(async () => {
+      if (address.trim() === "") return answer(FailedOther, "the terminator has no address");
+      try {
+        answer(...terminatorResult(await request.work()));
+      } catch (err) {
+        if (err instanceof EdgeRefusal) {
+          log.info({ routerId: router.id, code: err.code, reason: err.message }, "a terminator was refused");
+          answer(request.refused(err.code), err.message);
+        } else {
+          log.error({ routerId: router.id, err }, "a terminator could not be stored; the router will try again");
+          answer(FailedBusy, "internal error");
+        }
+      }
+    }, message.body.length);
+    if (!isTaken) answer(FailedBusy, "server too busy");
   }
 
   async #bind(
@@ -280,15 +282,8 @@ export class TerminatorMessages {
     const grant = await this.#authorizeBind(router, request);
     const { peerData, cost, precedence, instanceId, instanceSecret } = request;
     return this.create(router, {
-      ...target,
-      binding: RouterBinding.Edge,
-      serviceId: grant.service.id,
-      hostId: grant.identityId,
-      peerData,
-      cost,
-      precedence,
-      instanceId,
-      instanceSecret,
+      ...{ ...target, binding: RouterBinding.Edge, serviceId: grant.service.id, hostId: grant.identityId },
+      ...{ peerData, cost, precedence, instanceId, instanceSecret },
     });
   }
 
@@ -308,9 +303,8 @@ export class TerminatorMessages {
     const grant = await this.#parts.model.authorizeTunnel(claim);
     if (isDenial(grant)) throw new FabricRefusal(EdgeRefusal.of(grant).message);
     try {
-      const { binding, address } = body;
       const { service, identityId: hostId } = grant;
-      const outcome = await this.create(router, { ...body, binding, address, serviceId: service.id, hostId });
+      const outcome = await this.create(router, { ...body, id: undefined, serviceId: service.id, hostId });
       if (!("terminator" in outcome)) throw new FabricRefusal(outcome.message);
       return outcome.terminator.id;
     } catch (error) {
@@ -341,13 +335,9 @@ function lengthProblem(
 }
 
 function validCost(cost: number): number {
-  if (cost > MAX_STATIC_COST) {
-    throw new EdgeRefusal(
-      DenialCode.InvalidCost,
-      `invalid cost ${cost}. cost must be between 0 and ${MAX_STATIC_COST} inclusive`,
-    );
-  }
-  return cost;
+  if (cost <= MAX_STATIC_COST) return cost;
+  const message = `invalid cost ${cost}. cost must be between 0 and ${MAX_STATIC_COST} inclusive`;
+  throw new EdgeRefusal(DenialCode.InvalidCost, message);
 }
 
 function validPrecedence(value: number): PrecedenceName {
@@ -357,7 +347,7 @@ function validPrecedence(value: number): PrecedenceName {
 }
 
 /** Result and text of a terminator that was stored, or not. */
-export function terminatorResult(outcome: TerminatorOutcome): [edgeCtrlPb.CreateTerminatorResult, string] {
+function terminatorResult(outcome: TerminatorOutcome): [edgeCtrlPb.CreateTerminatorResult, string] {
   switch (outcome.outcome) {
     case "created":
     case "existing":
@@ -368,9 +358,4 @@ export function terminatorResult(outcome: TerminatorOutcome): [edgeCtrlPb.Create
     case "rejected":
       return [CreateTerminatorResult.FailedOther, outcome.message];
   }
-}
-
-function terminatorV2Response(terminatorId: string, result: edgeCtrlPb.CreateTerminatorResult, msg: string): Outgoing {
-  const body = encodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, { terminatorId, result, msg });
-  return { contentType: EdgeCtrlType.CreateTerminatorV2Response, body };
 }

@@ -7,12 +7,12 @@ import type { FabricModel, TerminatorRecord } from "../ports.ts";
 import type { StartGrace } from "../routers/start-grace.ts";
 import { type Choice, type ChoiceRequest, chooseTerminator } from "./terminator-choice.ts";
 
-/** A dial that waits looks for terminators that are new so often. */
+/** How often a waiting dial looks for new terminators. */
 const READ_AGAIN_MS = 1_000;
-/** So many dials of one router wait at a time. They hold a place among its requests, and others are to be served meanwhile. */
+/** Dials of one router that wait at a time. They hold a place among its requests, and its other requests must not wait for them. */
 const MAX_PER_ROUTER = 500;
 
-export interface TerminatorSearchParts {
+interface TerminatorSearchParts {
   readonly model: Pick<FabricModel, "terminatorsOfService">;
   readonly mesh: Mesh;
   readonly start: StartGrace;
@@ -22,10 +22,8 @@ export interface TerminatorSearchParts {
 }
 
 /**
- * Finds terminator and path for a circuit. A controller that was just started waits with that for the routers and links of the
- * process before it, as long as what is missing may come back with them.
- *
- * Source: docs/protocol/fabric.md, "Restart".
+ * Finds terminator and path for a circuit. A controller that was just started waits for the routers and links of the process before it, as long as what is
+ * missing may come back with them. Source: docs/protocol/fabric.md, "Restart".
  */
 export class TerminatorSearch {
   readonly #parts: TerminatorSearchParts;
@@ -46,10 +44,8 @@ export class TerminatorSearch {
     const waiting = this.#waiting.get(request.from) ?? 0;
     if (waiting >= MAX_PER_ROUTER) return choice;
     this.#waiting.set(request.from, waiting + 1);
-    log.debug(
-      { serviceId: request.service.id, cause: choice.cause },
-      "a dial waits for routers and links to come back",
-    );
+    const { cause } = choice;
+    log.debug({ serviceId: request.service.id, cause }, "a dial waits for routers and links to come back");
     const until = Math.min(waitUntil, Date.now() + options.returnWaitMs);
     let readAgainAt = Date.now() + READ_AGAIN_MS;
     try {

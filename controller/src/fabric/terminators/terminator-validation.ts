@@ -14,13 +14,13 @@ const DELETE_BATCH = 100;
 const REQUEST_BATCH = 500;
 
 /** One router's terminators that are still to be checked, and the request under way. */
-interface Queue {
+interface ValidationQueue {
   /** `since`: asked about only when this is some time ago. */
   readonly terminators: Map<string, { readonly terminator: TerminatorRecord; readonly since: number }>;
   asked?: { readonly at: number; readonly markers: Map<string, bigint> };
 }
 
-export interface TerminatorValidationParts {
+interface TerminatorValidationParts {
   readonly mesh: Mesh;
   readonly model: Pick<FabricModel, "terminatorsOfRouter" | "deleteTerminators">;
   readonly costs: DynamicCosts;
@@ -29,13 +29,11 @@ export interface TerminatorValidationParts {
 
 /**
  * Asks routers whether the terminators stored for them really exist there, and deletes those that do not. All of a router's terminators are checked when it
- * connects, a new one some seconds after it was created. One request per router at a time.
- *
- * Source: docs/protocol/fabric.md, "Terminator validation".
+ * connects, a new one some seconds after it was created. One request per router at a time. Source: docs/protocol/fabric.md, "Terminator validation".
  */
 export class TerminatorValidation {
   readonly #parts: TerminatorValidationParts;
-  readonly #queues = new Map<RouterConnection, Queue>();
+  readonly #queues = new Map<RouterConnection, ValidationQueue>();
   #marker = 0n;
 
   constructor(parts: TerminatorValidationParts) {
@@ -44,47 +42,34 @@ export class TerminatorValidation {
 
   /** What is still to be checked, for people who look into the controller. `askedAt`: since when an answer is awaited. */
   pending(): { routerId: string; terminators: string[]; askedAt?: string }[] {
-    return [...this.#queues].flatMap(([router, { terminators, asked }]) =>
-      terminators.size === 0 && asked === undefined
-        ? []
-        : [
-            {
-              routerId: router.id,
-              terminators: [...terminators.keys()],
-              ...(asked === undefined ? {} : { askedAt: new Date(asked.at).toISOString() }),
-            },
-          ],
-    );
+    return [...this.#queues]
+      .filter(([, { terminators, asked }]) => terminators.size > 0 || asked !== undefined)
+      .map(([router, { terminators, asked }]) => ({
+        routerId: router.id,
+        terminators: [...terminators.keys()],
+        ...(asked && { askedAt: new Date(asked.at).toISOString() }),
+      }));
   }
 
   attach(router: RouterConnection): void {
     this.#queues.set(router, { terminators: new Map() });
     router.channel.onClose(() => this.#queues.delete(router));
-    onMessage(
-      router,
-      ControlType.ValidateTerminatorsV2Response,
-      ctrlPb.ValidateTerminatorsV2ResponseSchema,
-      (body) =>
-        void this.#answered(router, body).catch((err: unknown) =>
-          this.#parts.log.error({ routerId: router.id, err }, "terminators found invalid could not be deleted"),
-        ),
-    );
+    const { ValidateTerminatorsV2ResponseSchema } = ctrlPb;
+    onMessage(router, ControlType.ValidateTerminatorsV2Response, ValidateTerminatorsV2ResponseSchema, (body) => {
+      this.#answered(router, body).catch((err: unknown) =>
+        this.#parts.log.error({ routerId: router.id, err }, "terminators found invalid could not be deleted"),
+      );
+    });
   }
 
   /** Queues everything the router hosts according to the store. */
   async connected(router: RouterConnection): Promise<void> {
-    for (let afterId = ""; ; ) {
-      const page = await this.#parts.model.terminatorsOfRouter(router.id, afterId, PAGE);
-      for (const terminator of page) this.#enqueue(router, terminator);
-      const last = page.at(-1);
-      if (last === undefined || page.length < PAGE) break;
-      afterId = last.id;
+    for (let afterId: string | undefined = ""; afterId !== undefined; ) {
+      const page: readonly TerminatorRecord[] = await this.#parts.model.terminatorsOfRouter(router.id, afterId, PAGE);
+      for (const terminator of page) this.created(router, terminator);
+      afterId = page.length < PAGE ? undefined : page.at(-1)?.id;
     }
     this.#ask(router, Date.now());
-  }
-
-  created(router: RouterConnection, terminator: TerminatorRecord): void {
-    this.#enqueue(router, terminator);
   }
 
   removed(terminatorId: string): void {
@@ -96,7 +81,8 @@ export class TerminatorValidation {
     for (const router of this.#queues.keys()) this.#ask(router, now);
   }
 
-  #enqueue(router: RouterConnection, terminator: TerminatorRecord): void {
+  /** Queues a terminator. */
+  created(router: RouterConnection, terminator: TerminatorRecord): void {
     const queue = this.#queues.get(router);
     // An answer under way is about one of the same id that is gone.
     queue?.asked?.markers.delete(terminator.id);
@@ -110,20 +96,12 @@ export class TerminatorValidation {
     delete queue.asked;
     const due = [...queue.terminators.values()].filter((q) => now - q.since >= MIN_AGE_MS).slice(0, REQUEST_BATCH);
     if (due.length === 0) return;
-    const markers = new Map<string, bigint>();
-    for (const { terminator } of due) {
+    const terminators = due.map(({ terminator: { id, binding, address } }) => {
       this.#marker += 1n;
-      markers.set(terminator.id, this.#marker);
-    }
-    const body = encodeControl(ctrlPb.ValidateTerminatorsV2RequestSchema, {
-      terminators: due.map(({ terminator: { id, binding, address } }) => ({
-        id,
-        binding,
-        address,
-        marker: markers.get(id) ?? 0n,
-      })),
-      fixInvalid: true,
+      return { id, binding, address, marker: this.#marker };
     });
+    const markers = new Map(terminators.map(({ id, marker }) => [id, marker]));
+    const body = encodeControl(ctrlPb.ValidateTerminatorsV2RequestSchema, { terminators, fixInvalid: true });
     if (router.send({ contentType: ControlType.ValidateTerminatorsV2Request, body }))
       queue.asked = { at: now, markers };
   }
@@ -152,10 +130,8 @@ export class TerminatorValidation {
       const ids = invalid.slice(at, at + DELETE_BATCH);
       const deleted = await this.#parts.model.deleteTerminators(router.id, ids);
       for (const id of deleted) this.#parts.costs.forget(id);
-      this.#parts.log.info(
-        { routerId: router.id, terminatorIds: deleted },
-        "terminators their router does not know were deleted",
-      );
+      const fields = { routerId: router.id, terminatorIds: deleted };
+      this.#parts.log.info(fields, "terminators their router does not know were deleted");
     }
     this.#ask(router, Date.now());
   }

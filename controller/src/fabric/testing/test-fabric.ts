@@ -4,7 +4,7 @@ import { type Identity, type Logger, silentLogger, TlsPort, TraceChannel } from 
 import { TestAuthority } from "@sallyport/wire/testing";
 import { vi } from "vitest";
 import { fabricOptions } from "../../config/settings.ts";
-import { type Fabric, startFabric } from "../fabric.ts";
+import { Fabric } from "../fabric.ts";
 import type { FabricOptions } from "../options.ts";
 import type { RouterRecord } from "../ports.ts";
 import { MemoryModel } from "./memory-model.ts";
@@ -55,7 +55,7 @@ export class TestFabric {
       const traceId = traced.get(identityId);
       return traceId === undefined ? undefined : { traceId, channelMask: TraceChannel.All };
     };
-    const fabric = startFabric({
+    const fabric = new Fabric({
       traceOf,
       port: tlsPort,
       controllerId: identity.id,
