@@ -52,6 +52,7 @@ export const CLEAN: readonly string[] = [
   "{packages/{api,async,config-file,wire},operator}/src/**/*.ts",
   "controller/src/{api,auth,commands,config,health,http,management}/**/*.ts",
   "controller/src/*.ts",
+  "controller/src/{fabric,events,pki,certificates,policy,metrics}/**/*.ts",
   "bench/README.md",
   "{bench,e2e,images,scripts}/**/*.ts",
   // Migrations stay as they are.

@@ -49,7 +49,7 @@ const kid = (jwt: string) => JSON.parse(Buffer.from(jwt.split(".")[0] ?? "", "ba
 const claims = (jwt: string) => JSON.parse(Buffer.from(jwt.split(".")[1] ?? "", "base64url").toString());
 
 describe("when the served certificate changes", () => {
-  it("outstanding tokens of identities and routers are signed anew; they stay the same tokens, for as long", async () => {
+  it("outstanding tokens of identities and routers are signed again; they stay the same tokens, for as long", async () => {
     const names = Array.from({ length: INVITED }, (_, i) => `invited ${i}`);
     const invite = (name: string) =>
       c.make("identities", { name, type: "Device", isAdmin: false, enrollment: { ott: true } });

@@ -15,7 +15,7 @@ const CHECK_MS = 3_600_000;
 const STRAGGLERS_MS = 15_000;
 const TAKE_OVER_AGAIN_MS = 2_000;
 
-export interface CertificateUpkeepParts {
+interface CertificateUpkeepParts {
   readonly pki: Pki;
   readonly store: Pick<ModelStore, "db" | "transaction"> & {
     readonly changes: Pick<ModelStore["changes"], "subscribe">;
@@ -28,9 +28,8 @@ export interface CertificateUpkeepParts {
 }
 
 /**
- * Keeps the controller's own certificates good while it runs: renews them in time, takes over what another process has changed
- * (`pki rotate`), ends the trust in a former authority when nothing of it is in use, and signs enrollment tokens anew when the certificate that
- * serves them is another one (docs/protocol/pki.md).
+ * Keeps the controller's own certificates valid while it runs: renews them in time, takes over what another process has changed (`pki rotate`), and ends the
+ * trust in a former authority when nothing of it is in use. Signs enrollment tokens again when another certificate serves them (docs/protocol/pki.md).
  */
 export class CertificateUpkeep {
   readonly #parts: CertificateUpkeepParts;

@@ -134,7 +134,7 @@ function namesOf({ subjectAltName = "" }: X509Certificate): string[] {
 }
 
 function nameOf(leaf: X509Certificate): string {
-  return nameParts(leaf.subject).join(", ") || (leaf.subjectAltName ?? "nobody");
+  return nameParts(leaf.subject).join(", ") || (leaf.subjectAltName ?? "an unnamed subject");
 }
 
 /** Upwards from the leaf: what stands in the file, and the root if it is one that the system knows, since files leave it out. */

@@ -61,8 +61,8 @@ describe("a pair of files", () => {
   it("may leave the root out, and hold certificates that do not belong to it", async () => {
     const { files } = await pair({}, middle.certPem);
     expect(namesOf((await read(files)).authorities)).toEqual(["Public Issuer"]);
-    const stranger = await ThirdParty.create("Stranger");
-    const { files: mixed } = await pair({}, stranger.certPem + root.certPem + middle.certPem);
+    const other = await ThirdParty.create("Another authority");
+    const { files: mixed } = await pair({}, other.certPem + root.certPem + middle.certPem);
     const certificate = await read(mixed);
     expect(namesOf([certificate.certPem])).toEqual(["shop", "Public Issuer", "Public Root"]);
   });

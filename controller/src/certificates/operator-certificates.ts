@@ -30,7 +30,7 @@ export interface OperatorCertificatesOptions {
   readonly log: Logger;
 }
 
-interface Entry {
+interface WatchedPair {
   readonly files: CertificateFiles;
   current: OperatorCertificate;
   /** State of the files when they were read last, whatever came of it. */
@@ -46,13 +46,13 @@ interface Entry {
  */
 export class OperatorCertificates {
   readonly #options: OperatorCertificatesOptions;
-  readonly #entries: readonly Entry[];
+  readonly #entries: readonly WatchedPair[];
   readonly #now: () => Date;
   readonly #work = new SerialQueue();
   #timer: NodeJS.Timeout | undefined;
   #onChange: () => void = () => undefined;
 
-  private constructor(options: OperatorCertificatesOptions, entries: readonly Entry[]) {
+  private constructor(options: OperatorCertificatesOptions, entries: readonly WatchedPair[]) {
     this.#options = options;
     this.#entries = entries;
     this.#now = options.now ?? (() => new Date());
@@ -62,7 +62,7 @@ export class OperatorCertificates {
   static async load(options: OperatorCertificatesOptions): Promise<OperatorCertificates> {
     const now = options.now?.() ?? new Date();
     const problems: ConfigProblem[] = [];
-    const entries: Entry[] = [];
+    const entries: WatchedPair[] = [];
     for (const [i, files] of options.files.entries()) {
       try {
         const seen = await stateOf(files);
@@ -92,7 +92,7 @@ export class OperatorCertificates {
   get forPki(): ApiCertificates {
     const signer = this.#forApiHost;
     return {
-      ...(signer === undefined ? {} : { signer }),
+      ...(signer && { signer }),
       authorities: [...new Set(this.current.flatMap(({ authorities }) => authorities))],
     };
   }
@@ -128,7 +128,7 @@ export class OperatorCertificates {
     return this.current.find((certificate) => certificate.covers(this.#options.apiHost));
   }
 
-  #run(work: (entry: Entry) => Promise<boolean>): Promise<void> {
+  #run(work: (entry: WatchedPair) => Promise<boolean>): Promise<void> {
     return this.#work.run(async () => {
       let isChanged = false;
       try {
@@ -140,7 +140,7 @@ export class OperatorCertificates {
     });
   }
 
-  async #look(entry: Entry): Promise<boolean> {
+  async #look(entry: WatchedPair): Promise<boolean> {
     this.#warnOfEnd(entry);
     const state = await stateOf(entry.files);
     const isAtRest = state === entry.looked;
@@ -149,7 +149,7 @@ export class OperatorCertificates {
   }
 
   /** Answers whether another certificate is served from now on. */
-  async #read(entry: Entry, state: string): Promise<boolean> {
+  async #read(entry: WatchedPair, state: string): Promise<boolean> {
     const { log } = this.#options;
     const { cert, key } = entry.files;
     entry.seen = state;
@@ -171,7 +171,7 @@ export class OperatorCertificates {
     }
   }
 
-  #warnOfEnd(entry: Entry): void {
+  #warnOfEnd(entry: WatchedPair): void {
     const now = this.#now().getTime();
     const { leaf, names } = entry.current;
     if (leaf.validToDate.getTime() - now > WARN_BEFORE_MS || now - entry.warnedAt < DAY_MS) return;

@@ -24,11 +24,11 @@ function presenting(leaf: { certPem: string; keyPem: string }, ...behind: string
 }
 
 describe("GHSA-mrpr-756c-xm47: a control channel is for the holder of the leaf:", () => {
-  test("a stranger gets none with a router's certificate and the authority behind its own", async () => {
+  test("a foreign host gets none with a router's certificate and the authority behind its own", async () => {
     net = await TestFabric.start();
     const router = await net.enroll("r1");
-    const stranger = await (await TestAuthority.create("Stranger")).issue({ commonName: "r1" });
-    const identity = presenting(stranger, router.certPem, net.authority.certPem);
+    const foreigner = await (await TestAuthority.create("Another authority")).issue({ commonName: "r1" });
+    const identity = presenting(foreigner, router.certPem, net.authority.certPem);
     await expect(net.connect("r1", { identity })).rejects.toThrow();
     expect(net.fabric.onlineRouterIds()).toEqual([]);
   });
@@ -54,8 +54,8 @@ describe("GHSA-cc5m-7mhm-xh9f: no header of a hello goes before the verification
     net = await TestFabric.start();
     const router = await net.connect("r1");
     connectionId = router.channel.connectionId;
-    const stranger = await (await TestAuthority.create("Stranger")).identity("r1");
-    const foreign = presenting(stranger);
+    const foreigner = await (await TestAuthority.create("Another authority")).identity("r1");
+    const foreign = presenting(foreigner);
     for (const identity of [foreign, await net.authority.identity("r1")]) {
       const hello = { idToken: "r1", headers: more(new Headers()) };
       const address = `tls:127.0.0.1:${net.port}`;

@@ -10,14 +10,14 @@ import {
   PkiError,
 } from "./issue.ts";
 
-/** The root: its key may lie elsewhere; then it signs nothing more for us. */
+/** The root: its key may lie elsewhere; then it signs nothing more for this network. */
 export interface RootCertificate {
   readonly certPem: string;
   readonly keyPem?: string;
 }
 
 /** The signers of a network: the root that peers trust, and the intermediate whose key is in use. */
-export interface Authority {
+interface SigningAuthority {
   readonly root: RootCertificate;
   /** Its own certificate first, then what stands between it and the root. */
   readonly intermediate: KeyedCertificate;
@@ -31,7 +31,7 @@ interface Making {
 }
 
 /** Makes a new root and intermediate, EC P-256. Their names are unique: a verifier never takes one generation for another. */
-export async function createAuthority(making: Making): Promise<Authority> {
+export async function createAuthority(making: Making): Promise<SigningAuthority> {
   const mark = randomBytes(4).toString("hex");
   const root = await createCa(making, {
     name: `Sallyport root CA ${mark}`,
@@ -73,7 +73,7 @@ async function createCa(
  *
  * @throws PkiError naming what does not fit
  */
-export async function importAuthority(making: Making, imported: KeyedCertificate): Promise<Authority> {
+export async function importAuthority(making: Making, imported: KeyedCertificate): Promise<SigningAuthority> {
   const chain = splitPem(imported.certPem);
   const [own] = chain;
   if (own === undefined) throw new PkiError("the imported CA: expected certificates in PEM, found none");
@@ -108,7 +108,7 @@ export async function importAuthority(making: Making, imported: KeyedCertificate
   };
 }
 
-/** The intermediate's certificate anew, signed by the root or by another one: same name, key and key id. */
+/** A new certificate of the intermediate, signed by the root or by another one: same name, key and key id. */
 export async function crossSign(by: KeyedCertificate, intermediate: KeyedCertificate, making: Making): Promise<string> {
   const own = new x509.X509Certificate(leafOf(intermediate.certPem));
   const { pair } = await signingKeys(intermediate.keyPem);

@@ -33,7 +33,7 @@ const der = (pem: string) => Buffer.from(pem.replace(/-----[^-]+-----/g, ""), "b
 const armored = (label: string, bytes: Uint8Array) =>
   `-----BEGIN ${label}-----\n${Buffer.from(bytes).toString("base64")}\n-----END ${label}-----\n`;
 
-/** A certificate, or an error that becomes a 400; everything else is a fault of ours. */
+/** A certificate, or an error that becomes a 400; everything else is a fault of the controller. */
 async function outcome(csr: string): Promise<string> {
   try {
     await pki.issueIdentityCertificate(csr);

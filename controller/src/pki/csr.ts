@@ -4,11 +4,11 @@ import { isPrintable } from "./external-id-claim.ts";
 import { CsrError } from "./issue.ts";
 
 /** Longest request accepted, in characters: room for RSA keys of 8192 bits and hundreds of names. Reading takes time in proportion. */
-const LONGEST_CSR = 16 * 1024;
-const SMALLEST_RSA = 2048;
-const LARGEST_RSA = 8192;
-/** In bytes. A check takes time in proportion to the exponent, which is 65,537 in all keys that are in use. */
-const LONGEST_EXPONENT = 4;
+const MAX_CSR_LENGTH = 16 * 1024;
+const MIN_RSA_BITS = 2048;
+const MAX_RSA_BITS = 8192;
+/** A check takes time in proportion to the exponent, which is 65,537 in all keys that are in use. */
+const MAX_EXPONENT_BYTES = 4;
 const CURVES = new Set(["P-256", "P-384", "P-521"]);
 const ONE_BLOCK =
   /^-----BEGIN (NEW )?CERTIFICATE REQUEST-----\r?\n[\sA-Za-z0-9+/=]+-----END \1?CERTIFICATE REQUEST-----$/;
@@ -19,7 +19,7 @@ export interface Csr {
   /** Absent also when there are several: readers differ in which of them they take. */
   readonly commonName: string | undefined;
   readonly publicKey: x509.PublicKey;
-  /** Names for which a certificate was asked (DNS, IP, email, URI), without SPIFFE ids: those are ours to give. */
+  /** Names for which a certificate was asked (DNS, IP, email, URI), without SPIFFE ids: the controller gives those. */
   readonly names: readonly x509.GeneralName[];
 }
 
@@ -33,7 +33,7 @@ export async function readCsr(pem: string | undefined, what = "the CSR"): Promis
   const text = pem?.trim() ?? "";
   if (text === "")
     throw new CsrError("MISSING_OR_INVALID_CSR", `${what} is missing: expected one PEM block CERTIFICATE REQUEST`);
-  if (text.length > LONGEST_CSR || !ONE_BLOCK.test(text)) {
+  if (text.length > MAX_CSR_LENGTH || !ONE_BLOCK.test(text)) {
     throw unusable(what, "expected exactly one PEM block CERTIFICATE REQUEST with nothing after it");
   }
   let request: x509.Pkcs10CertificateRequest;
@@ -67,15 +67,13 @@ function requireUsableKey(request: x509.Pkcs10CertificateRequest, what: string):
   }
   const bits = algorithm.modulusLength;
   if (bits === undefined) throw unusable(what, `expected an EC or RSA key, found ${algorithm.name}`);
-  if (bits < SMALLEST_RSA || bits > LARGEST_RSA) {
-    throw unusable(what, `expected an RSA key of ${SMALLEST_RSA} to ${LARGEST_RSA} bits, found ${bits}`);
+  if (bits < MIN_RSA_BITS || bits > MAX_RSA_BITS) {
+    throw unusable(what, `expected an RSA key of ${MIN_RSA_BITS} to ${MAX_RSA_BITS} bits, found ${bits}`);
   }
   const exponent = algorithm.publicExponent?.length ?? Number.POSITIVE_INFINITY;
-  if (exponent > LONGEST_EXPONENT) {
-    throw unusable(
-      what,
-      `expected an RSA key with an exponent of at most ${LONGEST_EXPONENT} bytes, found ${exponent}`,
-    );
+  if (exponent > MAX_EXPONENT_BYTES) {
+    const expected = `an RSA key with an exponent of at most ${MAX_EXPONENT_BYTES} bytes`;
+    throw unusable(what, `expected ${expected}, found ${exponent}`);
   }
 }
 

@@ -26,7 +26,7 @@ describe("the network's PKI", () => {
     material = await createPkiMaterial({ lifetimes: DEFAULT_LIFETIMES, controllerId: "controller", hosts: HOSTS });
     pki = new Pki(material, { lifetimes: DEFAULT_LIFETIMES });
     keyPem = (await createKeyPair()).keyPem;
-    csr = await createCsr({ commonName: "id-1", subject: { O: "Somebody", C: "US" }, keyPem });
+    csr = await createCsr({ commonName: "id-1", subject: { O: "Example", C: "US" }, keyPem });
   });
 
   it("issues identity certificates that start a minute ago, last a year and prove nothing but the key", async () => {
@@ -39,7 +39,7 @@ describe("the network's PKI", () => {
     const intermediate = new X509Certificate(intermediatePem!);
     expect(leaf.verify(intermediate.publicKey)).toBe(true);
     expect(intermediate.fingerprint).toBe(pki.trustAnchors[1]!.fingerprint);
-    expect(leaf.subject).toBe("O=Somebody\nC=US\nCN=id-1");
+    expect(leaf.subject).toBe("O=Example\nC=US\nCN=id-1");
     expect(leaf.subjectAltName).toBeUndefined();
     expect(leaf.keyUsage).toEqual(["1.3.6.1.5.5.7.3.2"]);
     expect(leaf.ca).toBe(false);

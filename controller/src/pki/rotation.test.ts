@@ -19,7 +19,7 @@ let csr: string;
 beforeAll(async () => {
   before = await createPkiMaterial({ lifetimes: DEFAULT_LIFETIMES, controllerId: "controller", hosts: HOSTS });
   during = await rotate(before, rotation());
-  csr = await createCsr({ commonName: "somebody", keyPem: (await createKeyPair()).keyPem });
+  csr = await createCsr({ commonName: "client", keyPem: (await createKeyPair()).keyPem });
 });
 
 /** By our own rules, from the leaf, with nothing but what is presented. */
@@ -33,7 +33,7 @@ function isTrusted(chainPem: string, bundlePem: string): boolean {
   }
 }
 
-/** By OpenSSL, as Node and the C SDKs do it: `certPem` presents itself as a server to somebody with this bundle. */
+/** By OpenSSL, as Node and the C SDKs do it: `certPem` presents itself as a server to a client with this bundle. */
 async function serves(material: PkiMaterial, bundlePem: string): Promise<boolean> {
   const { certPem, keyPem } = material.server;
   const server = createServer({ cert: certPem, key: keyPem });
@@ -149,7 +149,7 @@ describe("an authority of the operator's own", () => {
     expect(await serves(material, root.certPem)).toBe(true);
     expect(splitPem(bundle(material))).toHaveLength(3);
     await expect(rotate(material, rotation())).rejects.toThrow(/key of the present root/);
-    // A rotation to it from an authority of ours.
+    // A rotation to it from an authority of the network.
     const rotated = await rotate(before, {
       ...rotation(),
       imported: { certPem: issuing.certPem + middle.certPem + root.certPem, keyPem: issuing.keyPem },

@@ -1,8 +1,9 @@
 import { X509Certificate } from "node:crypto";
+import { BoundedMap } from "@sallyport/async";
 import { hasUsableKey, IssuerSearch, pemBlocks } from "@sallyport/wire";
 
 /** Longest chain taken, in characters and in certificates. */
-const LONGEST = 64 * 1024;
+const MAX_CHAIN_LENGTH = 64 * 1024;
 const MAX_CERTIFICATES = 10;
 
 /** Why a PEM text is no chain of a certificate authority; `code` is the one that the API shows. */
@@ -17,7 +18,7 @@ export class ChainError extends Error {
 }
 
 /** A third-party authority: the signer of the certificates that its clients present. */
-export interface ThirdPartyCa {
+interface ThirdPartyCa {
   /** The one certificate that is trusted: possession of its key was proved. */
   readonly certificate: X509Certificate;
   /** Others of its PEM text. They can complete a chain, and are not trusted by themselves. */
@@ -40,7 +41,7 @@ export function readThirdPartyCa(pem: string): ThirdPartyCa {
 }
 
 function parse(pem: string): ThirdPartyCa {
-  const blocks = pem.length > LONGEST ? [] : pemBlocks(pem, () => true);
+  const blocks = pem.length > MAX_CHAIN_LENGTH ? [] : pemBlocks(pem, () => true);
   const isForeign = (block: string) => !block.startsWith("-----BEGIN CERTIFICATE-----");
   if (blocks.length === 0 || blocks.length > MAX_CERTIFICATES || blocks.some(isForeign)) {
     throw new ChainError(
@@ -62,16 +63,13 @@ function parse(pem: string): ThirdPartyCa {
   return { certificate, others };
 }
 
-const read = new Map<string, ThirdPartyCa>();
 const MAX_READ = 2_000;
+const read = new BoundedMap<string, ThirdPartyCa>(MAX_READ);
 
 /** What {@link readThirdPartyCa} reads, of a text that is stored: an authority with a key that is no longer taken is one that issues nothing. */
 export function storedThirdPartyCa(pem: string): ThirdPartyCa {
-  const known = read.get(pem);
-  if (known !== undefined) return known;
-  const ca = parse(pem);
-  if (read.size >= MAX_READ) read.clear();
-  read.set(pem, ca);
+  const ca = read.get(pem) ?? parse(pem);
+  if (!read.has(pem)) read.set(pem, ca);
   return ca;
 }
 

@@ -21,13 +21,13 @@ const step = fc.oneof(
   fc.record({ kind: fc.constant("no policy" as const), policyId: fc.constantFrom("p1", "p2", "p3") }),
 );
 
-test("who is selected is what looking at everybody says, and every difference is told once", async () => {
+test("who is selected is what looking at every entity says, and every difference is reported once", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), fc.boolean(), async (steps, isSmall) => {
       const membership = new Membership({ isSmall });
       const entities = new Map<string, { id: string; attrs: string[] }>();
       const policies = new Map<string, Side>();
-      /** What somebody knows who was told of every change. */
+      /** What a listener knows after every change. */
       const told = new Set<string>();
       const note = (changes: readonly MembershipChange[]) => {
         for (const { policyId, entityId, isMember } of changes) {
@@ -58,16 +58,16 @@ test("who is selected is what looking at everybody says, and every difference is
         expected.push(...members.map((entity) => `${policyId} ${entity.id}`));
       }
       expect([...told].sort()).toEqual(expected.sort());
-      const anew = new Membership({ isSmall: !isSmall });
-      for (const entity of entities.values()) anew.put(entity);
-      await anew.addPolicies([...policies.values()], UNSLICED);
+      const rebuilt = new Membership({ isSmall: !isSmall });
+      for (const entity of entities.values()) rebuilt.put(entity);
+      await rebuilt.addPolicies([...policies.values()], UNSLICED);
       for (const policyId of policies.keys()) {
-        expect([...anew.membersOf(policyId)].sort()).toEqual([...membership.membersOf(policyId)].sort());
+        expect([...rebuilt.membersOf(policyId)].sort()).toEqual([...membership.membersOf(policyId)].sort());
       }
-      for (const side of policies.values()) anew.setPolicy(side);
+      for (const side of policies.values()) rebuilt.setPolicy(side);
       for (const policyId of policies.keys()) {
         for (const entityId of ids) {
-          expect(anew.has(policyId, entityId)).toBe(told.has(`${policyId} ${entityId}`));
+          expect(rebuilt.has(policyId, entityId)).toBe(told.has(`${policyId} ${entityId}`));
         }
       }
     }),

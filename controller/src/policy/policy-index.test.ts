@@ -122,7 +122,7 @@ describe("the time of an identity's last service change", () => {
   const start = at(0);
   const ann = { id: "ann", attrs: ["sales"] };
 
-  it("moves for whom the old or the new selector names, and for nobody else", () => {
+  it("moves for whom the old or the new selector names, and for no other identity", () => {
     const updates = new ServiceUpdates();
     updates.policyChanged([{ selector: select("#sales", "@bob"), semantic: "AnyOf" }], {
       xid: 1007n,
@@ -165,10 +165,10 @@ describe("the time of an identity's last service change", () => {
     expect(updates.lastChange(ann, [], start)).toEqual(new Date(3_013));
   });
 
-  it("keeps a bounded number of stamps: past it everybody looks once", () => {
+  it("keeps a bounded number of stamps: past it every client looks once", () => {
     const updates = new ServiceUpdates(3);
     for (let i = 1; i <= 4; i++) updates.identityChanged(`id-${i}`, { xid: BigInt(i), at: at(i) });
     updates.advance("9:9:");
-    expect(updates.lastChange({ id: "somebody", attrs: [] }, [], start)).toEqual(new Date(4_005));
+    expect(updates.lastChange({ id: "me", attrs: [] }, [], start)).toEqual(new Date(4_005));
   });
 });

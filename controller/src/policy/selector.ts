@@ -113,8 +113,7 @@ export class SelectedBy<P extends Selecting> {
 }
 
 function file<P extends Selecting>(index: Map<string, Map<string, P>>, key: string, policy: P): void {
-  const entry = index.get(key) ?? new Map<string, P>();
-  index.set(key, entry.set(policy.id, policy));
+  index.getOrInsertComputed(key, () => new Map()).set(policy.id, policy);
 }
 
 function unfile<P extends Selecting>(index: Map<string, Map<string, P>>, key: string, policy: P): void {

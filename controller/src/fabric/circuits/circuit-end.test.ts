@@ -42,12 +42,12 @@ describe("the end of a circuit", () => {
 
   test("a fault of a router that was not told of it does not end a circuit that is being made", async () => {
     const { a, b } = await mesh();
-    const stranger = await net.connect("c");
+    const uninvolved = await net.connect("c");
     const answer = dial(a);
     const routes = [await a.nextRoute(), await b.nextRoute()];
     const { circuitId } = routes[0]!.route;
-    stranger.send(ControlType.Fault, fault(ctrlPb.FaultSubject.EgressFault, circuitId));
-    await stranger.roundTrip();
+    uninvolved.send(ControlType.Fault, fault(ctrlPb.FaultSubject.EgressFault, circuitId));
+    await uninvolved.roundTrip();
     a.acceptRoute(routes[0]!.message);
     b.acceptRoute(routes[1]!.message);
     await answer;

@@ -154,8 +154,8 @@ describe("a circuit over two routers", () => {
     const denied = await a.request({ contentType: ControlType.CircuitRequest, body });
     expect([denied.contentType, denied.body.toString()]).toEqual([ControlType.CircuitFailed, "access denied"]);
     net.model.tunnelSession = undefined;
-    const stranger = await a.request({ contentType: ControlType.CircuitRequest, body });
-    expect(stranger.body.toString()).toBe("tunneling not enabled");
+    const refused = await a.request({ contentType: ControlType.CircuitRequest, body });
+    expect(refused.body.toString()).toBe("tunneling not enabled");
   });
 });
 

@@ -117,7 +117,7 @@ describe("a router that subscribes to the data model", () => {
       now.mockReturnValue(start + 9_000);
       subscribe(router, { renew: true, subscriptionDurationSeconds: 4_000_000_000 });
       await router.roundTrip();
-      // The peer's routers renew up to 30 s after the end: until then nothing is held back.
+      // OpenZiti routers renew up to 30 s after the end: until then nothing is held back.
       net.fabric.tick(start + 9_000 + 360_000 + 44_000);
       net.model.dataModel.change("late");
       expect(await changeOf(router)).toBe("late");

@@ -27,7 +27,7 @@ describe("link table", () => {
     table.setLatency("b", "l1", 4_000_000.5);
     expect(table.usable()[0]?.cost).toBe(8);
     expect(changes).toBe(3);
-    table.setLatency("stranger", "l1", 1);
+    table.setLatency("other", "l1", 1);
     table.setLatency("a", "l1", Number.NaN);
     expect(changes).toBe(3);
   });

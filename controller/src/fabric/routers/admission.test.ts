@@ -25,7 +25,7 @@ describe("admission", () => {
     ["a disabled router", { ...good, router: { ...router, isDisabled: true } }, "disabled"],
     ["too many takeovers", { ...good, mayTakeOver: false }, "churn"],
     [
-      "a stranger never gets to the churn limit",
+      "an untrusted host never gets to the churn limit",
       { ...good, fingerprint: "bb", mayTakeOver: false },
       "fingerprint-mismatch",
     ],

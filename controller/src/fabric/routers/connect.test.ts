@@ -85,9 +85,9 @@ describe("admission over the wire", () => {
 
   async function strangerOf(id: string) {
     const other = await TestAuthority.create("Other Root");
-    const stranger = await other.identity(id);
+    const foreigner = await other.identity(id);
     const known = await net.enroll(id);
-    return identityFromPem({ certPem: stranger.certPem, keyPem: stranger.keyPem, caPem: known.caPem });
+    return identityFromPem({ certPem: foreigner.certPem, keyPem: foreigner.keyPem, caPem: known.caPem });
   }
 
   test.each([
@@ -119,7 +119,7 @@ describe("admission over the wire", () => {
     expect(net.fabric.onlineRouterIds()).toEqual(["r1"]);
   });
 
-  test("a router takes over its own channel at once, but not for ever", async () => {
+  test("a router takes over its own channel at once, but not without end", async () => {
     net = await TestFabric.start({ maxTakeovers: 2 });
     const first = await net.connect("r1");
     const second = await net.connect("r1");
@@ -131,7 +131,7 @@ describe("admission over the wire", () => {
     expect(net.fabric.onlineRouterIds()).toEqual(["r1"]);
   });
 
-  test("a stranger with the id of a connected router evicts nobody", async () => {
+  test("a foreign host with the id of a connected router evicts no router", async () => {
     net = await TestFabric.start();
     const router = await net.connect("r1");
     await expect(net.connect("r1", { identity: await net.authority.identity("r1") })).rejects.toThrow();

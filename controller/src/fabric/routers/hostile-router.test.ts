@@ -33,7 +33,7 @@ const warnings = (msg: string) => log.entries.filter((line) => line.level === "w
 /** A body of `count` empty texts or messages with a number that is 1 if not given. */
 const emptyFields = (count: number, number = 1) => Buffer.alloc(2 * count, Buffer.from([(number << 3) | 2, 0]));
 
-describe("a router that somebody has broken into", () => {
+describe("a router that an attacker has broken into", () => {
   test.each([
     ["circuits to confirm", ControlType.CircuitConfirmation],
     ["terminators to remove", ControlType.RemoveTerminatorsRequest],

@@ -30,7 +30,7 @@ test("identities are online while any router says so", () => {
   expect(connections.state("b")).toBe("offline");
 });
 
-test("the identity of a tunneling router is online while the router is, whoever else reports it", () => {
+test("the identity of a tunneling router is online while the router is, whichever router reports it", () => {
   const connections = new IdentityConnections();
   expect(connections.tunneler("r1", true)).toEqual({ online: ["r1"], offline: [] });
   expect([connections.state("r1"), connections.state("a")]).toEqual(["online", "unknown"]);

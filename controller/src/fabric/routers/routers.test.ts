@@ -157,7 +157,7 @@ describe("inspection", () => {
     expect(await result).toEqual({ success: true, errors: [], values: [{ appId: "r1", name: "links", value: "{}" }] });
   });
 
-  test("asks nobody whose id the expression is not found in, and says what it cannot do", async () => {
+  test("asks no router whose id the expression is not found in, and says what it cannot do", async () => {
     const ask = (appRegex: string, ...requestedValues: string[]) => net.fabric.inspect({ appRegex, requestedValues });
     expect(await ask("absent", "links")).toEqual({ success: true, errors: [], values: [] });
     expect(await ask("(", "links")).toMatchObject({
@@ -166,7 +166,7 @@ describe("inspection", () => {
     });
     expect(await ask("x".repeat(1001), "links")).toMatchObject({ success: false });
     expect(await ask("x", ...Array(101).fill("links"))).toMatchObject({ success: false });
-    // Backtracking would take for ever here.
+    // Backtracking would never end here.
     expect(await ask(`${"(a+)+".repeat(20)}$x`, "links")).toMatchObject({ values: [] });
   });
 

@@ -28,7 +28,7 @@ test("clients of a controller that was just started wait until they can use a ro
   expect((await waits(["b", "a"])).isOver()).toBe(true);
 });
 
-test("nobody waits for a router that was here and went away, for none, or later on", async () => {
+test("no client waits for a router that was here and went away, for none, or later on", async () => {
   net = await TestFabric.start({ reconnectGraceMs: LONG });
   const a = await net.connect("a");
   await a.hello(4022);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { RememberedShares, TimeShare } from "./time-share.ts";
 
-test("a sender may take its share for ever, and once much more", () => {
+test("a sender may take its share without end, and once much more", () => {
   const time = new TimeShare();
   const pauses = [time.spent(1_900, 2_000)];
   for (let now = 3_000; now < 100_000; now += 1_000) pauses.push(time.spent(240, now));

@@ -91,7 +91,7 @@ describe("hosting by an SDK", () => {
     ["no address", { address: " " }, FailedOther],
     ["a cost over the limit", { cost: 65_536 }, FailedOther],
     ["an unknown precedence", { precedence: 9 as ctrlPb.TerminatorPrecedence }, FailedOther],
-    ["the id of somebody else's terminator", { sessionToken: "other", address: "taken" }, FailedIdConflict],
+    ["the id of another router's terminator", { sessionToken: "other", address: "taken" }, FailedIdConflict],
   ])("%s", async (_name, fields, result) => {
     await bind({ address: "taken" });
     expect((await bind(fields)).result).toBe(result);
@@ -253,7 +253,7 @@ describe("validation", () => {
     net.fabric.tick(Date.now() + 66_000);
     const again = await asked(r2);
     expect(again.terminators.map((t) => t.id).sort()).toEqual(["wrong", "young"]);
-    // The router says that one is gone which it has created anew since.
+    // The router says that one is gone which it has created again since.
     await net.model.deleteTerminators("r2", ["wrong"]);
     const create = encodeControl(edgeCtrlPb.CreateTerminatorV2RequestSchema, {
       address: "wrong",

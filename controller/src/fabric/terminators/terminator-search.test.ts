@@ -121,7 +121,7 @@ describe("a controller that was just started", () => {
     expect(waits).toHaveLength(before);
   });
 
-  test("refuses at once what no router can bring back: a router that was here, an instance nobody hosts", async () => {
+  test("refuses at once what no router can bring back: a router that was here, an instance that no host has", async () => {
     const a = await restarted({}, "other");
     expectRefused(await dial(a), /no terminators for instanceId/);
     net.model.addTerminator("t2", "svc", "b");

@@ -31,10 +31,5 @@ const digits = new WeakMap<readonly string[], ReadonlySet<string>>();
 
 /** A list of addresses may be long, and each session asks for it. */
 function digitsOf(addresses: readonly string[]): ReadonlySet<string> {
-  let known = digits.get(addresses);
-  if (known === undefined) {
-    known = new Set(addresses.map(hexDigits));
-    digits.set(addresses, known);
-  }
-  return known;
+  return digits.getOrInsertComputed(addresses, () => new Set(addresses.map(hexDigits)));
 }

@@ -5,8 +5,6 @@ import { type Check, type PostureType, type ReportType, type SessionPosture, tim
 export const PROMPT_GRACE_MS = 5 * 60_000;
 const NO_TIMEOUT = -1;
 
-type MfaCheck = Check<"MFA">;
-
 /** TOTP was passed in this API session, and nothing has made it lapse since. */
 export const mfa: PostureType<"MFA"> = {
   defaults: { timeoutSeconds: NO_TIMEOUT, promptOnWake: false, promptOnUnlock: false, ignoreLegacyEndpoints: false },
@@ -48,7 +46,7 @@ export const mfa: PostureType<"MFA"> = {
 
 export const endpointStateReport: ReportType<"ENDPOINT_STATE"> = {
   take: ({ woken, unlocked }, at) => ({
-    session: { ...(woken ? { wokenAt: at } : {}), ...(unlocked ? { unlockedAt: at } : {}) },
+    session: { ...(woken && { wokenAt: at }), ...(unlocked && { unlockedAt: at }) },
   }),
   data: () => ({}),
 };
@@ -65,7 +63,7 @@ interface MfaState {
   readonly timedOut: boolean;
 }
 
-type Prompts = Pick<MfaCheck, "promptOnWake" | "promptOnUnlock" | "timeoutSeconds">;
+type Prompts = Pick<Check<"MFA">, "promptOnWake" | "promptOnUnlock" | "timeoutSeconds">;
 
 /** What a check with every prompt and no timeout says of a session. */
 export function sessionState(session: SessionPosture, now: number): MfaState {

@@ -1,3 +1,4 @@
+import { BoundedMap } from "@sallyport/async";
 import semver from "semver";
 import { type PostureType, type Report, type ReportType, reportData } from "./posture-type.ts";
 
@@ -55,24 +56,21 @@ export function isSameSystem(wanted: string, reported: string): boolean {
 }
 
 const MAX_RANGES = 1000;
-const ranges = new Map<string, ReturnType<typeof parseVersionRange>>();
+const ranges = new BoundedMap<string, VersionRange | undefined>(MAX_RANGES);
 
-/** Parsing costs more than holding a version against a range, and the same few ranges are asked for again and again. */
-function rangeOf(text: string): ReturnType<typeof parseVersionRange> {
-  if (!ranges.has(text)) {
-    if (ranges.size >= MAX_RANGES) ranges.clear();
-    ranges.set(text, parseVersionRange(text));
-  }
+/** Parsing costs more than comparing a version with a range, and the same few ranges are used again and again. */
+function rangeOf(text: string): VersionRange | undefined {
+  if (!ranges.has(text)) ranges.set(text, parseVersionRange(text));
   return ranges.get(text);
 }
 
-const OPTIONS = { includePrerelease: true } as const;
+const RANGE_OPTIONS = { includePrerelease: true } as const;
 
 /**
  * A range of semantic versions as posture checks write them: comparators side by side all hold (`>=10.0.0 <11.0.0`), `||` parts alternatives,
  * and `!1.2.3` or `!=1.2.3` excludes one version.
  */
-export interface VersionRange {
+interface VersionRange {
   includes(version: string): boolean;
 }
 
@@ -86,8 +84,8 @@ export function parseVersionRange(text: string): VersionRange | undefined {
     if (part.trim() === "" || excluded.includes("")) return undefined;
     try {
       alternatives.push({
-        within: new semver.Range(kept, OPTIONS),
-        without: excluded.map((each) => new semver.Range(each, OPTIONS)),
+        within: new semver.Range(kept, RANGE_OPTIONS),
+        without: excluded.map((each) => new semver.Range(each, RANGE_OPTIONS)),
       });
     } catch {
       return undefined;

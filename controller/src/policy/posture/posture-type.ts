@@ -50,7 +50,7 @@ export interface Known<Device> {
 export interface QueryFields {
   readonly process?: { readonly osType: string; readonly path: string };
   readonly processes?: { readonly osType: string; readonly path: string }[];
-  /** The event that makes the check want something anew, in milliseconds since 1970. Clients then report or prompt again. */
+  /** The event after which clients report or prompt again, in milliseconds since 1970. */
   readonly promptedAt?: number | undefined;
   /** Seconds for which the check stays passed, and what is left of them; absent = no limit. */
   readonly timeout?: number;
