@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Membership, type MembershipChange, type Side } from "./membership.ts";
+import { Membership, type MembershipChange, type PolicySide } from "./membership.ts";
 import { matches } from "./selector.ts";
 
 /** Pauses after each step. */
@@ -26,7 +26,7 @@ test("who is selected is what looking at every entity says, and every difference
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), fc.boolean(), async (steps, isSmall) => {
       const membership = new Membership({ isSmall });
       const entities = new Map<string, { id: string; attrs: string[] }>();
-      const policies = new Map<string, Side>();
+      const policies = new Map<string, PolicySide>();
       /** What a listener knows after every change. */
       const told = new Set<string>();
       const note = (changes: readonly MembershipChange[]) => {

@@ -2,7 +2,7 @@ import { Bitset } from "./bitset.ts";
 import { type Attributed, matches, type RoleSelector, type Semantic, selectedSlots } from "./selector.ts";
 
 /** One side of a policy: what it selects there. */
-export interface Side {
+export interface PolicySide {
   readonly policyId: string;
   readonly selector: RoleSelector;
   readonly semantic: Semantic;
@@ -34,7 +34,7 @@ export class Membership {
   readonly #entities: (Attributed | undefined)[] = [];
   readonly #taken = new Bitset();
   readonly #free: number[] = [];
-  readonly #policies = new Map<string, { readonly side: Side; readonly members: Bitset }>();
+  readonly #policies = new Map<string, { readonly side: PolicySide; readonly members: Bitset }>();
   /** The entities that have an attribute, for every attribute; undefined when they are looked up for each policy. */
   readonly #byAttribute: Map<string, Bitset> | undefined;
 
@@ -86,12 +86,12 @@ export class Membership {
   }
 
   /** A policy is new or selects otherwise: at once, where {@link putPolicy} pauses and answers what that changes. */
-  setPolicy(side: Side): void {
+  setPolicy(side: PolicySide): void {
     this.#setPolicy(side, this.#byAttribute ?? drained(this.#lookUp([side])));
   }
 
   /** Policies of which nothing was known. */
-  async addPolicies(sides: readonly Side[], slices: Slices): Promise<void> {
+  async addPolicies(sides: readonly PolicySide[], slices: Slices): Promise<void> {
     for (let at = 0; at < sides.length; at += POLICIES_AT_ONCE) {
       const some = sides.slice(at, at + POLICIES_AT_ONCE);
       const byAttribute = this.#byAttribute ?? (await inSlices(this.#lookUp(some), slices));
@@ -103,7 +103,7 @@ export class Membership {
   }
 
   /** A policy is new or selects otherwise. */
-  async putPolicy(side: Side, slices: Slices): Promise<MembershipChange[]> {
+  async putPolicy(side: PolicySide, slices: Slices): Promise<MembershipChange[]> {
     const { policyId } = side;
     const before = this.slotsOf(policyId);
     await this.addPolicies([side], slices);
@@ -168,7 +168,7 @@ export class Membership {
     return this.#entities.length;
   }
 
-  #setPolicy(side: Side, byAttribute: ReadonlyMap<string, Bitset>): void {
+  #setPolicy(side: PolicySide, byAttribute: ReadonlyMap<string, Bitset>): void {
     const members = selectedSlots(side.selector, side.semantic, {
       all: this.#taken,
       having: (attr) => byAttribute.get(attr),
@@ -189,7 +189,7 @@ export class Membership {
   }
 
   /** The entities that have the attributes of these policies: one look at each entity, however many policies there are. */
-  *#lookUp(sides: readonly Side[]): Generator<void, ReadonlyMap<string, Bitset>> {
+  *#lookUp(sides: readonly PolicySide[]): Generator<void, ReadonlyMap<string, Bitset>> {
     const attrs = sides.flatMap(({ selector }) => (selector.all ? [] : selector.attrs));
     const found = new Map(attrs.map((attr) => [attr, new Bitset(this.#entities.length)]));
     if (found.size === 0) return found;

@@ -304,7 +304,7 @@ export class TerminatorMessages {
     if (isDenial(grant)) throw new FabricRefusal(EdgeRefusal.of(grant).message);
     try {
       const { service, identityId: hostId } = grant;
-      const outcome = await this.create(router, { ...body, id: undefined, serviceId: service.id, hostId });
+      const outcome = await this.create(router, { ...body, serviceId: service.id, hostId });
       if (!("terminator" in outcome)) throw new FabricRefusal(outcome.message);
       return outcome.terminator.id;
     } catch (error) {

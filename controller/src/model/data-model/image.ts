@@ -1,6 +1,6 @@
 import { createHash, type X509Certificate } from "node:crypto";
 import { sql } from "kysely";
-import { Membership, type MembershipChange, type Side } from "../../policy/membership.ts";
+import { Membership, type MembershipChange, type PolicySide } from "../../policy/membership.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
 import type { ChangeKind } from "../../store/logged-write.ts";
 import type { Db, ModelContext } from "../context.ts";
@@ -252,7 +252,7 @@ export class DataModelImage {
   }
 }
 
-function sideOf(policy: PolicyRecord, kind: RelatedKind): Side {
+function sideOf(policy: PolicyRecord, kind: RelatedKind): PolicySide {
   return { policyId: policy.id, ...selectionOf(policy, kind) };
 }
 

@@ -1,7 +1,7 @@
-import { type PostureType, type Report, type ReportType, reportData } from "./posture-type.ts";
+import { type DeviceReport, type PostureType, type ReportType, reportData } from "./posture-type.ts";
 
 export interface DomainDevice {
-  readonly domain?: Report & { readonly domain: string };
+  readonly domain?: DeviceReport & { readonly domain: string };
 }
 
 /** The reported Windows domain is one of those listed, without case. */

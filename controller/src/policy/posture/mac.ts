@@ -1,7 +1,14 @@
-import { hexDigits, isKnownHex, type PostureType, type Report, type ReportType, reportData } from "./posture-type.ts";
+import {
+  type DeviceReport,
+  hexDigits,
+  isKnownHex,
+  type PostureType,
+  type ReportType,
+  reportData,
+} from "./posture-type.ts";
 
 export interface MacDevice {
-  readonly mac?: Report & { readonly addresses: readonly string[] };
+  readonly mac?: DeviceReport & { readonly addresses: readonly string[] };
 }
 
 /** One of the reported hardware addresses is listed; both are reduced to hex digits. */

@@ -1,5 +1,5 @@
 import type { PostureReport } from "@sallyport/api";
-import { type Check, type PostureType, type ReportType, type SessionPosture, timeOrNull } from "./posture-type.ts";
+import { type CheckOf, type PostureType, type ReportType, type SessionPosture, timeOrNull } from "./posture-type.ts";
 
 /** How long a device that woke up or was unlocked may go on before TOTP has to be passed again. */
 export const PROMPT_GRACE_MS = 5 * 60_000;
@@ -63,7 +63,7 @@ interface MfaState {
   readonly timedOut: boolean;
 }
 
-type Prompts = Pick<Check<"MFA">, "promptOnWake" | "promptOnUnlock" | "timeoutSeconds">;
+type Prompts = Pick<CheckOf<"MFA">, "promptOnWake" | "promptOnUnlock" | "timeoutSeconds">;
 
 /** What a check with every prompt and no timeout says of a session. */
 export function sessionState(session: SessionPosture, now: number): MfaState {

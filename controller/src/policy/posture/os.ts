@@ -1,9 +1,9 @@
 import { BoundedMap } from "@sallyport/async";
 import semver from "semver";
-import { type PostureType, type Report, type ReportType, reportData } from "./posture-type.ts";
+import { type DeviceReport, type PostureType, type ReportType, reportData } from "./posture-type.ts";
 
 export interface OsDevice {
-  readonly os?: Report & { readonly type: string; readonly version: string; readonly build: string };
+  readonly os?: DeviceReport & { readonly type: string; readonly version: string; readonly build: string };
 }
 
 /** The reported system is one of those listed, and its version lies in one of its ranges. */

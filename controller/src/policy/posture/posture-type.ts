@@ -16,7 +16,7 @@ import type { edgeCtrlPb } from "@sallyport/wire";
  */
 
 /** A stored check as it is evaluated. */
-export type Check<T extends PostureCheckType> = T extends T
+export type CheckOf<T extends PostureCheckType> = T extends T
   ? PostureFields<T> & {
       readonly typeId: T;
       readonly id: string;
@@ -27,7 +27,7 @@ export type Check<T extends PostureCheckType> = T extends T
   : never;
 
 /** When a device reported something, and for which check. */
-export interface Report {
+export interface DeviceReport {
   /** Milliseconds since 1970. */
   readonly at: number;
   readonly checkId: string;
@@ -41,7 +41,7 @@ export interface SessionPosture {
 }
 
 /** What is known of a device and of one API session. */
-export interface Known<Device> {
+export interface KnownPosture<Device> {
   readonly device: Device;
   readonly session: SessionPosture;
 }
@@ -72,14 +72,14 @@ export interface PostureType<T extends PostureCheckType, Device = unknown> {
   /** The fields as the store keeps them, when this differs from what requests give. */
   normalized?(given: Partial<PostureFields<T>>): Partial<PostureFields<T>>;
   /** Does the check pass? What was never reported fails, and never throws. */
-  passes(check: Check<T>, known: Known<Device>, now: number): boolean;
+  passes(check: CheckOf<T>, known: KnownPosture<Device>, now: number): boolean;
   /** Can the check come to fail by time alone? */
-  isTimed(check: Check<T>): boolean;
+  isTimed(check: CheckOf<T>): boolean;
   /** The fields as answers show them. */
   detail(fields: PostureFields<T>): PostureDetail<T>;
   /** What the check wanted, and what was known then. */
-  failure(check: Check<T>, known: Known<Device>, now: number): PostureFailure<T>;
-  query(check: Check<T>, session: SessionPosture, now: number): QueryFields;
+  failure(check: CheckOf<T>, known: KnownPosture<Device>, now: number): PostureFailure<T>;
+  query(check: CheckOf<T>, session: SessionPosture, now: number): QueryFields;
   /** What routers get of the check. Source: docs/protocol/data-model.md, "Posture checks". */
   subtype(fields: PostureFields<T>): Subtype;
 }
@@ -95,7 +95,7 @@ export interface ReportType<T extends PostureReportType, Device = unknown> {
 }
 
 /** The fields that administrators see of every report. */
-export function reportData(report: Report | undefined) {
+export function reportData(report: DeviceReport | undefined) {
   return { lastUpdatedAt: timeOrNull(report?.at), postureCheckId: report?.checkId ?? "", timedOut: false };
 }
 

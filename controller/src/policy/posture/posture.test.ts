@@ -1,11 +1,11 @@
 import type { OsType } from "@sallyport/api";
 import { describe, expect, it } from "vitest";
 import { mfaRemainingSeconds, promptedAt } from "./mfa.ts";
-import type { Check, SessionPosture } from "./posture-type.ts";
+import type { CheckOf, SessionPosture } from "./posture-type.ts";
 import type { ProcessReport } from "./process.ts";
 import { type DevicePosture, NOTHING_REPORTED, type PostureCheck, passes } from "./types.ts";
 
-type MfaCheck = Check<"MFA">;
+type MfaCheck = CheckOf<"MFA">;
 
 const NOW = 1_700_000_000_000;
 const common = { id: "check", name: "check", createdAt: new Date(0), updatedAt: new Date(0) };

@@ -1,6 +1,13 @@
-import { hexDigits, isKnownHex, type PostureType, type Report, type ReportType, reportData } from "./posture-type.ts";
+import {
+  type DeviceReport,
+  hexDigits,
+  isKnownHex,
+  type PostureType,
+  type ReportType,
+  reportData,
+} from "./posture-type.ts";
 
-export interface ProcessReport extends Report {
+export interface ProcessReport extends DeviceReport {
   readonly path: string;
   readonly isRunning: boolean;
   readonly hash: string;

@@ -7,14 +7,14 @@ import { type DomainDevice, domain, domainReport } from "./domain.ts";
 import { type MacDevice, mac, macReport } from "./mac.ts";
 import { endpointStateReport, mfa } from "./mfa.ts";
 import { type OsDevice, os, osReport } from "./os.ts";
-import type { Check, Known, PostureType, ReportType, SessionPosture } from "./posture-type.ts";
+import type { CheckOf, KnownPosture, PostureType, ReportType, SessionPosture } from "./posture-type.ts";
 import { type ProcessDevice, process, processReport } from "./process.ts";
 import { processMulti } from "./process-multi.ts";
 
 /** What the devices of an identity reported last. The store keeps it as JSON. */
 export type DevicePosture = OsDevice & DomainDevice & MacDevice & ProcessDevice;
-export type PostureState = Known<DevicePosture>;
-export type PostureCheck = Check<PostureCheckType>;
+export type PostureState = KnownPosture<DevicePosture>;
+export type PostureCheck = CheckOf<PostureCheckType>;
 
 export const NOTHING_REPORTED: PostureState = { device: { processes: [] }, session: {} };
 
