@@ -88,12 +88,10 @@
  * changed.emit("policy", 8);
  * ```
  */
-export { abortable, untilAborted } from "./abortable.ts";
+
 export { Backoff, type BackoffOptions, backoffDelay, type Jitter, jittered } from "./backoff.ts";
 export { BoundedMap } from "./bounded-map.ts";
 export { errorText } from "./error-text.ts";
 export { Listeners } from "./listeners.ts";
-export { mapLimit } from "./map-limit.ts";
-export { MAX_TIMER_MS, pause } from "./pause.ts";
-export { Pool, type PoolOptions } from "./pool.ts";
-export { SerialQueue } from "./serial-queue.ts";
+export { mapLimit, Pool, type PoolOptions, SerialQueue } from "./tasks.ts";
+export { abortable, MAX_TIMER_MS, pause, untilAborted } from "./waits.ts";

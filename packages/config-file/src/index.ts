@@ -7,11 +7,11 @@
  * const { config, warnings } = checkConfig(schema, document.root, { document, file, words });
  * ```
  */
-export { type CheckOptions, checkConfig, type ProblemWords } from "./check.ts";
+
+export { type CheckOptions, checkConfig, nearestName, type ProblemWords, type SchemaNode } from "./check.ts";
 export { type ConfigDocument, type Dialect, readConfigText, readDocument } from "./document.ts";
 export { formatDuration, parseDuration } from "./duration.ts";
 export { type Environment, GO_VARIABLES, replaceVariables, SHELL_VARIABLES } from "./environment.ts";
-export { nearestName } from "./nearest-name.ts";
 export {
   atPlace,
   ConfigError,
@@ -21,4 +21,3 @@ export {
   type Path,
   type Place,
 } from "./problems.ts";
-export type { SchemaNode } from "./unknown-keys.ts";

@@ -1,6 +1,6 @@
 import { formatDuration, type SchemaNode } from "@sallyport/config-file";
 import { routerConfigSchema } from "./schema.ts";
-import { xgressKeys } from "./sections/xgress.ts";
+import { xgressKeys } from "./sections/listeners.ts";
 import { meaningOf } from "./shape.ts";
 import { WITHOUT_EFFECT } from "./without-effect.ts";
 

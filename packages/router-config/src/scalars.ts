@@ -3,7 +3,7 @@ import { MAX_TIMER_MS } from "@sallyport/async";
 import { formatDuration, parseDuration } from "@sallyport/config-file";
 import { type Address, type HostPort, parseAddress } from "@sallyport/wire";
 import { z } from "zod";
-import { PlainScalar } from "./plain-scalar.ts";
+import { PlainScalar } from "./document.ts";
 
 /**
  * Value types of the file. Each accepts what a YAML reader yields (text or PlainScalar) and what a program would write
@@ -217,3 +217,11 @@ export const textList = () =>
     },
     { scalar: "texts" },
   );
+
+/** A mapping with these keys. Other keys are ignored with a warning, because every other reader of these files ignores them. */
+export function section<const Shape extends z.core.$ZodLooseShape>(shape: Shape) {
+  return z.object(shape, { error: (issue) => (issue.code === "invalid_type" ? "a mapping" : undefined) });
+}
+
+/** A key that other programs write or read and that means nothing here; `without-effect.ts` says why. */
+export const ignored = () => z.unknown().optional();

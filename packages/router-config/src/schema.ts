@@ -1,14 +1,64 @@
 import { HANDSHAKE_TIMEOUT_MS } from "@sallyport/wire";
 import { z } from "zod";
-import { PlainScalar } from "./plain-scalar.ts";
-import { boolean, duration, durationOrMs, hostPort, integer, name, oneOf, scalar, text } from "./scalars.ts";
-import { ignored, section } from "./section.ts";
-import { ctrl } from "./sections/ctrl.ts";
+import { PlainScalar } from "./document.ts";
+import {
+  boolean,
+  duration,
+  durationOrMs,
+  hostPort,
+  ignored,
+  integer,
+  name,
+  oneOf,
+  scalar,
+  section,
+  text,
+} from "./scalars.ts";
+import { ctrl } from "./sections/channel.ts";
 import { csr, identity } from "./sections/identity.ts";
 import { link } from "./sections/link.ts";
 import { dialers, listeners } from "./sections/listeners.ts";
 import { healthChecks, metrics, profile, trace, web } from "./sections/observe.ts";
-import { transport } from "./sections/transport.ts";
+
+const seconds = (standard: number) => integer({ min: 1, max: 86_400 }).default(standard);
+const bytes = () => integer({ min: 1 }).default(4096);
+
+/** Web sockets of `wss` listeners; times in seconds. */
+const webSockets = section({
+  handshakeTimeout: seconds(10),
+  readTimeout: seconds(5),
+  writeTimeout: seconds(10),
+  idleTimeout: seconds(120),
+  pongTimeout: seconds(60),
+  pingInterval: seconds(54),
+  readBufferSize: bytes(),
+  writeBufferSize: bytes(),
+  enableCompression: boolean().default(true),
+  identity: identity.optional(),
+});
+
+/** A transport that no longer exists; its settings are read so that old files go on to work, and change nothing. */
+const westworld3 = section({
+  profile_version: integer({ min: 1, max: 1 }).optional(),
+  tx_portal_min_sz: integer({ min: 1 }).optional(),
+  tx_portal_max_sz: integer({ min: 1 }).optional(),
+  instrument: section({
+    name: text().optional(),
+    path: text().optional(),
+    snapshot_ms: integer({ min: 1, unit: "ms" }).optional(),
+    enabled: boolean().optional(),
+  }).optional(),
+});
+
+/** Tuning of transports. Specification: "transport". */
+export const transport = section({
+  wss: webSockets.optional(),
+  /** What the peer's generator writes, and its reader ignores; it is taken for `wss`. */
+  ws: webSockets.optional(),
+  westworld3: westworld3.optional(),
+  dtls: z.record(z.string(), z.unknown(), "a mapping").optional(),
+  handshakeTimeout: duration({ min: 1 }).optional(),
+}).transform(({ wss, ws, ...rest }) => ({ ...rest, wss: wss ?? ws ?? webSockets.parse({}) }));
 
 const version = scalar<3, 3>("3, the only version of this file", (input) =>
   (input instanceof PlainScalar ? input.value : input) === 3 ? 3 : undefined,

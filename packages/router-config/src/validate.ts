@@ -8,8 +8,7 @@ import {
   type ProblemWords,
   readConfigText,
 } from "@sallyport/config-file";
-import { readRouterDocument } from "./document.ts";
-import { PlainScalar } from "./plain-scalar.ts";
+import { PlainScalar, readRouterDocument } from "./document.ts";
 import { type RouterConfig, routerConfigSchema } from "./schema.ts";
 import { type IdleKey, idleKeys } from "./without-effect.ts";
 

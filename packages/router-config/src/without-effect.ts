@@ -1,7 +1,7 @@
 import type { Path } from "@sallyport/config-file";
+import { PlainScalar } from "./document.ts";
 import { sharedName } from "./meanings.ts";
-import { PlainScalar } from "./plain-scalar.ts";
-import { xgressKeys } from "./sections/xgress.ts";
+import { xgressKeys } from "./sections/listeners.ts";
 
 /**
  * Keys that are accepted and have no effect, each with the reason. Warnings and the reference page are made from this list and use its names:

@@ -1,5 +1,5 @@
 import { Document, isMap, isScalar, type Pair, type Scalar } from "yaml";
-import { resolvePlain } from "./plain-scalar.ts";
+import { resolvePlain } from "./document.ts";
 import type { RouterConfigFile } from "./schema.ts";
 import { validateRouterConfig } from "./validate.ts";
 

@@ -4,14 +4,13 @@ import { type Logger, silentLogger } from "@sallyport/wire";
 import { ApiSession, fromController, type IdentityInfo, type LoginCredentials } from "./api-session.ts";
 import { EdgeConnection } from "./circuit/connection.ts";
 import type { MessageConnection } from "./circuit/message-connection.ts";
-import { ControllerOutage } from "./controller-outage.ts";
 import { AuthenticationError, ConnectionClosedError, DialError, SdkError } from "./errors.ts";
 import { type Hosted, type HostOptions, hostService } from "./hosting/hosted.ts";
 import { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 import { ServiceAgent } from "./http-agent.ts";
 import { type IdentityFile, type LoadedIdentity, loadIdentityFile } from "./identity-file.ts";
 import { RouterPool } from "./router-pool.ts";
-import { ServiceDialer } from "./service-dialer.ts";
+import { ControllerOutage, ServiceDialer } from "./service-dialer.ts";
 import { type Service, ServiceDirectory } from "./service-directory.ts";
 
 /** Settings of a context; everything is optional. */

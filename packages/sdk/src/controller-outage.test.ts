@@ -1,8 +1,8 @@
 import { ApiError, createClient } from "@sallyport/api/client";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { expect, it } from "vitest";
-import { ControllerOutage } from "./controller-outage.ts";
 import { AuthenticationError } from "./errors.ts";
+import { ControllerOutage } from "./service-dialer.ts";
 
 const never = new AbortController().signal;
 

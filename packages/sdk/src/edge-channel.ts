@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
+  AckScheduler,
   BaseHeader,
   BaseType,
   type Channel,
@@ -8,15 +9,29 @@ import {
   EdgeType,
   FairOutput,
   FIRST_ROUTER_CONN_ID,
+  FramePool,
   type FrameView,
   HEADER_ENTRY_PREFIX_LENGTH,
   Headers,
   isAtLeast,
   type Message,
+  ScanTimer,
   type Underlay,
   XgressType,
+  xgressCounters,
 } from "@sallyport/wire";
-import { CircuitSupplies } from "./circuit/supplies.ts";
+
+/** What all circuits of a context share: memory, timers, and what is counted. */
+export class CircuitSupplies {
+  readonly pool = new FramePool();
+  readonly counters = xgressCounters();
+  readonly acks = new AckScheduler();
+  readonly scans = new ScanTimer();
+
+  close(): void {
+    this.acks.close();
+  }
+}
 
 /** Who takes the messages of one connection id: a connection, an attempt to make one, or a hosted service. */
 export interface EdgeEndpoint {

@@ -34,8 +34,7 @@ export {
 } from "./crypto/sodium.ts";
 export { RouterDialError } from "./dial.ts";
 export { type CaBundle, fetchCaBundle } from "./enrollment/ca-bundle.ts";
-export { type EnrollOptions, enroll } from "./enrollment/enroll.ts";
-export { type EnrollmentBody, postEnrollment } from "./enrollment/enroll-request.ts";
+export { type EnrollmentBody, type EnrollOptions, enroll, postEnrollment } from "./enrollment/enroll.ts";
 export { type EnrollmentToken, verifyEnrollmentToken } from "./enrollment/enrollment-token.ts";
 export type { EnrollmentTrust } from "./enrollment/pinned-request.ts";
 export {

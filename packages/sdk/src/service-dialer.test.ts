@@ -1,11 +1,10 @@
 import { silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { ControllerOutage } from "./controller-outage.ts";
 import type { EdgeChannel } from "./edge-channel.ts";
 import { Binding } from "./hosting/binding.ts";
 import type { RouterAddress } from "./router-address.ts";
 import { RouterPool } from "./router-pool.ts";
-import { ServiceDialer } from "./service-dialer.ts";
+import { ControllerOutage, ServiceDialer } from "./service-dialer.ts";
 import type { ServiceSession } from "./service-directory.ts";
 import { TinyRouter } from "./testing/tiny-router.ts";
 

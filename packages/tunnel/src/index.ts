@@ -6,7 +6,7 @@
 export type { PrecedenceName } from "@sallyport/wire";
 export type { LocalRoutes } from "./host/source-addresses.ts";
 export { probeDiverter } from "./intercept/diverter.ts";
-export { SourceRoutes } from "./intercept/source-routes.ts";
+export { SourceRoutes } from "./intercept/local-ranges.ts";
 export { hasInterface, TproxyInterceptor, type TproxyOptions } from "./intercept/tproxy-interceptor.ts";
 export {
   type ClientAddresses,
@@ -32,7 +32,11 @@ export type {
   OverlayIncomingDial,
   OverlayService,
 } from "./overlay.ts";
-export { ProxyInterceptor, type ProxyOptions } from "./proxy/proxy-interceptor.ts";
-export { type ProxyService, parseProxyService } from "./proxy/proxy-services.ts";
+export {
+  ProxyInterceptor,
+  type ProxyOptions,
+  type ProxyService,
+  parseProxyService,
+} from "./proxy/proxy-interceptor.ts";
 export { TcpRelay } from "./relay/tcp-relay.ts";
 export { Tunneler, type TunnelerOptions } from "./tunneler.ts";

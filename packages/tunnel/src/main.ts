@@ -4,7 +4,7 @@ import { errorText } from "@sallyport/async";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Logger as Pino, pino } from "pino";
 import { type ProgramCommand, parseCommand, USAGE } from "./program/command-line.ts";
-import { enrollCommand, isEnrolled } from "./program/enroll-command.ts";
+import { enrollCommand, isEnrolled } from "./program/identity-files.ts";
 import { tunnelCommand } from "./program/tunnel-command.ts";
 
 /** Stopping takes at most this long beyond the draining; then the process ends anyway. */

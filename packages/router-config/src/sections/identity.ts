@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { ipAddress, name, text, textList, uri } from "../scalars.ts";
-import { section } from "../section.ts";
+import { ipAddress, name, section, text, textList, uri } from "../scalars.ts";
 
 const pem = (what: string) => name(`a file or inline PEM with ${what}`);
 

@@ -1,7 +1,17 @@
 import { type Address, formatAddress } from "@sallyport/wire";
 import { z } from "zod";
-import { address, advertised, boolean, decimal, duration, integer, name, oneOf, textList } from "../scalars.ts";
-import { section } from "../section.ts";
+import {
+  address,
+  advertised,
+  boolean,
+  decimal,
+  duration,
+  integer,
+  name,
+  oneOf,
+  section,
+  textList,
+} from "../scalars.ts";
 import { channelKeys, channelOptions, heartbeatKeys, OUT_QUEUE_SIZE } from "./channel.ts";
 
 const DAY = 24 * 3_600_000;

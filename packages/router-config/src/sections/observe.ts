@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { boolean, duration, hostPort, integer, name, oneOf, text } from "../scalars.ts";
-import { section } from "../section.ts";
+import { boolean, duration, hostPort, integer, name, oneOf, section, text } from "../scalars.ts";
 import { identity } from "./identity.ts";
 
 /** Reports to the controllers. Specification: "metrics". */

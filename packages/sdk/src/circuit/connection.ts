@@ -1,8 +1,7 @@
 import { Duplex } from "node:stream";
 import { ConnectionClosedError } from "../errors.ts";
 import { MAX_STREAM_MESSAGE, type MessageConnection, STREAM_MESSAGE_BYTES } from "./message-connection.ts";
-import { Pieces } from "./pieces.ts";
-import { ReadMemory } from "./read-pool.ts";
+import { Pieces, ReadMemory } from "./stream-buffers.ts";
 
 const HIGH_WATER_MARK = 256 * 1024;
 

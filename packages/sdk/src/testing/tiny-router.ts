@@ -19,7 +19,7 @@ import {
 import { TestAuthority } from "@sallyport/wire/testing";
 import { headerOrders } from "@sallyport/wire/testing/header-orders";
 import { EdgeChannel } from "../edge-channel.ts";
-import { askForGroup } from "../group.ts";
+import { askForGroup } from "../router-pool.ts";
 
 interface Side {
   readonly channel: Channel;

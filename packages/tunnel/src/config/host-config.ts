@@ -1,10 +1,9 @@
 import { errorText, MAX_TIMER_MS } from "@sallyport/async";
 import type { PrecedenceName } from "@sallyport/wire";
 import { z } from "zod";
-import { AllowedAddresses } from "../host/allowed-addresses.ts";
-import { type IpPrefix, parsePrefix } from "../host/ip.ts";
-import { Translations } from "../host/translations.ts";
+import { AllowedAddresses, Translations } from "../host/addresses.ts";
 import type { PortRange, Protocol } from "../interceptor.ts";
+import { type IpRange, parsePrefix } from "../ip-range.ts";
 import type { OverlayService } from "../overlay.ts";
 import { type HealthCheckConfig, healthChecks, httpCheck, portCheck } from "./health-config.ts";
 import { DEFAULT_CONNECT_TIMEOUT_MS } from "./intercept-config.ts";
@@ -20,7 +19,7 @@ export interface HostConfig {
   readonly port: FixedOr<number, readonly PortRange[]>;
   readonly translations: Translations;
   /** Addresses that dialers may have the connection come from. */
-  readonly sourcePrefixes: readonly IpPrefix[];
+  readonly sourcePrefixes: readonly IpRange[];
   /** The same as they were written, for making them local. */
   readonly allowedSourceAddresses: readonly string[];
   readonly proxy?: { readonly host: string; readonly port: number } | undefined;

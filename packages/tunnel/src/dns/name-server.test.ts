@@ -4,9 +4,8 @@ import { silentLogger } from "@sallyport/wire";
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { AddressPool } from "./address-pool.ts";
 import { NameServer } from "./name-server.ts";
-import { Names } from "./names.ts";
+import { AddressPool, Names } from "./names.ts";
 import { Upstream } from "./upstream.ts";
 
 const A = 1;

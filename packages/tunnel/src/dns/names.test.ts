@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { AddressPool } from "./address-pool.ts";
-import { Names, type NamesOptions } from "./names.ts";
+import { AddressPool, Names, type NamesOptions } from "./names.ts";
 
 let now = 0;
 const make = (range = "100.64.0.1/10", o: NamesOptions = {}): Names =>

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { AddressPool } from "./address-pool.ts";
+import { AddressPool } from "./names.ts";
 import { openResolver, parseResolver } from "./resolver.ts";
 
 describe("the resolver setting", () => {

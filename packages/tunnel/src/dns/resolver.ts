@@ -3,9 +3,8 @@ import { isIP } from "node:net";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
-import type { AddressPool } from "./address-pool.ts";
 import { NameServer } from "./name-server.ts";
-import { isWildcard, Names, type NamesOptions, normalName, type WildcardListener } from "./names.ts";
+import { type AddressPool, isWildcard, Names, type NamesOptions, normalName, type WildcardListener } from "./names.ts";
 import { Upstream } from "./upstream.ts";
 
 const MARK = "# NetFoundry";

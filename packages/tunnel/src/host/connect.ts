@@ -1,13 +1,11 @@
-import { createSocket } from "node:dgram";
+import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { once } from "node:events";
 import { isIP, isIPv6, Socket, type TcpSocketConnectOpts } from "node:net";
 import { errorText } from "@sallyport/async";
 import { hostPort } from "../config/template.ts";
-import { connectThroughProxy } from "./proxy-connect.ts";
+import { type DatagramEnd, DatagramInbox } from "../relay/datagram-relay.ts";
 import type { Target } from "./target.ts";
-import type { UdpTarget } from "./udp-target.ts";
-import { UdpTargetSocket } from "./udp-target.ts";
 
 /** A connection to the application that a circuit goes to. */
 export type Connected =
@@ -116,4 +114,108 @@ function textOf(error: unknown): string {
   // A host with several addresses fails with all of their errors.
   if (error instanceof AggregateError) return error.errors.map((each) => textOf(each)).join("; ");
   return errorText(error);
+}
+
+const MAX_HEAD = 16 * 1024;
+
+/**
+ * Asks an HTTP proxy at the other end of `socket` for a connection to a target (CONNECT). The socket stays paused; what
+ * the target sent right away is put back into it.
+ *
+ * @throws Error with the proxy's status line
+ */
+export async function connectThroughProxy(
+  socket: Socket,
+  target: { readonly host: string; readonly port: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const authority = hostPort(target.host, target.port);
+  // A name that ends a line would be a request of its own.
+  if (!/^[!-~]+$/.test(authority))
+    throw new Error(`${JSON.stringify(target.host)} is no host to ask an http proxy for`);
+  socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`);
+  const head = await readHead(socket, signal);
+  const [statusLine = ""] = head.split("\r\n", 1);
+  if (!/^HTTP\/1\.[01] 2\d\d\b/.test(statusLine)) {
+    throw new Error(`the http proxy refused: ${JSON.stringify(statusLine.slice(0, 200))}`);
+  }
+}
+
+function readHead(socket: Socket, signal: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let bytes: Buffer = Buffer.alloc(0);
+    const settle = (act: () => void) => {
+      socket.off("readable", onReadable).off("end", onEnd).off("close", onEnd);
+      signal.removeEventListener("abort", onAbort);
+      act();
+    };
+    const onReadable = () => {
+      for (let chunk: unknown = socket.read(); Buffer.isBuffer(chunk); chunk = socket.read()) {
+        bytes = Buffer.concat([bytes, chunk]);
+      }
+      const end = bytes.indexOf("\r\n\r\n");
+      if (end >= 0) {
+        const rest = bytes.subarray(end + 4);
+        settle(() => {
+          socket.pause();
+          if (rest.length > 0) socket.unshift(rest);
+          resolve(bytes.toString("latin1", 0, end));
+        });
+      } else if (bytes.length > MAX_HEAD) {
+        settle(() => reject(new Error(`the http proxy's answer has no end within ${MAX_HEAD} bytes`)));
+      }
+    };
+    const onEnd = () => settle(() => reject(new Error("the http proxy closed the connection")));
+    const onAbort = () => settle(() => reject(signal.reason));
+    socket.on("readable", onReadable).on("end", onEnd).on("close", onEnd);
+    signal.addEventListener("abort", onAbort, { once: true });
+  });
+}
+
+/** A UDP socket that is connected to a target. */
+export type UdpTarget = DatagramEnd;
+
+/** Datagrams to and from one target; others' are not seen. A target that refuses them closes it. */
+export class UdpTargetSocket implements UdpTarget {
+  readonly #socket: UdpSocket;
+  readonly #inbox = new DatagramInbox();
+  #onClose: ((reason?: string) => void) | undefined;
+  #isClosed = false;
+  #failure: string | undefined;
+
+  constructor(socket: UdpSocket) {
+    this.#socket = socket;
+    socket.on("message", (datagram) => this.#inbox.take(datagram));
+    socket.on("error", (error) => this.#fail(`the target refuses datagrams: ${error.message}`));
+  }
+
+  onMessage(listener: (datagram: Buffer) => void): void {
+    this.#inbox.listen(listener);
+  }
+
+  send(buffer: Buffer, start: number, end: number): void {
+    if (this.#isClosed) return;
+    // The bytes belong to the caller again when this returns.
+    this.#socket.send(Buffer.from(buffer.subarray(start, end)), (error) => {
+      if (error !== null) this.#fail(`a datagram cannot be sent: ${error.message}`);
+    });
+  }
+
+  onClose(listener: (reason?: string) => void): void {
+    this.#onClose = listener;
+    if (this.#failure !== undefined) listener(this.#failure);
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#socket.close();
+  }
+
+  #fail(reason: string): void {
+    if (this.#isClosed) return;
+    this.#failure = reason;
+    this.close();
+    this.#onClose?.(reason);
+  }
 }

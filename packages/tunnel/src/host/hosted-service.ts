@@ -3,14 +3,13 @@ import { boundedLog, type Logger } from "@sallyport/wire";
 import { type AppData, parseAppData } from "../config/app-data.ts";
 import type { HostConfig } from "../config/host-config.ts";
 import { fillIdentity } from "../config/template.ts";
-import { HealthMonitor } from "../health/health-monitor.ts";
-import type { Offer } from "../health/health-state.ts";
 import type { HostedTerminator, Overlay, OverlayIncomingDial, OverlayService } from "../overlay.ts";
 import { DatagramRelay } from "../relay/datagram-relay.ts";
 import type { Relays } from "../relay/relays.ts";
 import { TcpRelay } from "../relay/tcp-relay.ts";
 import { connectTarget } from "./connect.ts";
-import { ResolverRelay } from "./resolver-relay.ts";
+import { HealthMonitor, type Offer } from "./health.ts";
+import { ResolverRelay } from "./resolver.ts";
 import type { SourceAddresses } from "./source-addresses.ts";
 import { targetOf } from "./target.ts";
 

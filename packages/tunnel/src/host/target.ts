@@ -1,7 +1,7 @@
 import type { AppData } from "../config/app-data.ts";
 import type { HostConfig } from "../config/host-config.ts";
 import type { Protocol } from "../interceptor.ts";
-import { contains, parseIp } from "./ip.ts";
+import { contains, parseUnscopedIp } from "../ip-range.ts";
 
 /** Where a circuit is to be connected to. */
 export interface Target {
@@ -82,7 +82,7 @@ function sourceOf(config: HostConfig, appData: AppData): Target["source"] {
   const text = appData.source_addr;
   if (text === undefined || text === "") return undefined;
   const source = splitSource(text);
-  const ip = parseIp(source.ip);
+  const ip = parseUnscopedIp(source.ip);
   if (ip === undefined) throw new TargetError(`source address '${shown(text)}' is not an IP address`);
   // Whoever dials must not choose among this machine's own addresses.
   if (!config.sourcePrefixes.some((prefix) => contains(prefix, ip))) {

@@ -1,8 +1,8 @@
 import type { Logger } from "@sallyport/wire";
 import type { Protocol } from "../interceptor.ts";
+import { formatIp, type IpRange } from "../ip-range.ts";
 import { runOnHost } from "./host-command.ts";
 import type { Intercept } from "./intercept-set.ts";
-import { formatIp, type IpRange } from "./ip-range.ts";
 import type { ListenerPorts } from "./rules.ts";
 
 /** One call of a diverter, without its first option. */

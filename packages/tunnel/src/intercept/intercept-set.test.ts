@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { formatRange, parseRange } from "../ip-range.ts";
 import { bestMatch, type Intercept, mergePorts, sortAddresses, sortPorts, sortSources } from "./intercept-set.ts";
-import { formatRange, parseRange } from "./ip-range.ts";
 
 const intercept = (
   name: string,

@@ -1,5 +1,5 @@
 import { InterceptError, type InterceptTarget, type PortRange, type Protocol } from "../interceptor.ts";
-import { contains, formatRange, type IpRange, parseIp, parseRange, widthOf } from "./ip-range.ts";
+import { contains, formatRange, type IpRange, parseIp, parseRange, widthOf } from "../ip-range.ts";
 
 /** What is intercepted for one service, by address. Names have been replaced by their addresses. */
 export interface Intercept {

@@ -4,9 +4,9 @@ import { createServer, type Server } from "node:net";
 import { SerialQueue } from "@sallyport/async";
 import { boundedLog, type Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
+import { formatIp, widthOf } from "../ip-range.ts";
 import type { Capture, CaptureEvents } from "./capture.ts";
 import type { Intercept } from "./intercept-set.ts";
-import { formatIp, widthOf } from "./ip-range.ts";
 
 /** Sockets at a time, of all services. */
 const MAX_LISTENERS = 2048;

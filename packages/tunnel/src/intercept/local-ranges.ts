@@ -1,10 +1,11 @@
+import { readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { SerialQueue } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
+import { type Family, formatRange, type IpRange, overlaps, parseRange } from "../ip-range.ts";
 import { runOnHost } from "./host-command.ts";
 import { flushRoutes, HostSlot, routesOfSlots } from "./host-slot.ts";
-import { type Family, formatRange, type IpRange, overlaps, parseRange } from "./ip-range.ts";
 
 /** How often routes that have vanished (the kernel removes those whose source address leaves the host) are made again. */
 const REPAIR_INTERVAL_MS = 30_000;
@@ -148,4 +149,62 @@ async function mainAddress(): Promise<string | undefined> {
   const text = await runOnHost("ip", ["-4", "-j", "route", "show", "default"]);
   const [route] = JSON.parse(text.trim() === "" ? "[]" : text) as { dev?: string; prefsrc?: string }[];
   return route?.prefsrc ?? (own.find((each) => each.device === route?.dev) ?? own[0])?.address;
+}
+
+/**
+ * Makes the addresses local that connections to hosted targets are to come from. Nothing is done, and no privilege needed,
+ * before the first one is asked for.
+ */
+export class SourceRoutes {
+  readonly #log: Logger;
+  readonly #held = new Map<string, Release>();
+  #ranges: Promise<LocalRanges> | undefined;
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  /** @param prefix an IP address or a CIDR range. @throws InterceptError */
+  async add(prefix: string): Promise<void> {
+    const range = parseRange(prefix);
+    if (range === undefined) {
+      throw new InterceptError("BAD_ADDRESS", `"${prefix}" is neither an IP address nor a CIDR range`);
+    }
+    if (this.#held.has(prefix)) return;
+    this.#ranges ??= LocalRanges.open(this.#log);
+    const ranges = await this.#ranges.catch((error: unknown) => {
+      // The next one tries again: the privilege may be there by then.
+      this.#ranges = undefined;
+      throw error;
+    });
+    this.#held.set(prefix, await ranges.acquire([range]));
+    if (range.family === 6 && !mayBindNonlocal()) {
+      this.#log.warn(
+        { prefix },
+        "connections can come from IPv6 addresses that the host has only by a route only with the setting net.ipv6.ip_nonlocal_bind=1 of the kernel",
+      );
+    }
+  }
+
+  async remove(prefix: string): Promise<void> {
+    const release = this.#held.get(prefix);
+    this.#held.delete(prefix);
+    await release?.();
+  }
+
+  /** Removes all of them. */
+  async close(): Promise<void> {
+    const ranges = this.#ranges;
+    this.#ranges = undefined;
+    this.#held.clear();
+    await (await ranges)?.close();
+  }
+}
+
+function mayBindNonlocal(): boolean {
+  try {
+    return readFileSync("/proc/sys/net/ipv6/ip_nonlocal_bind", "utf8").trim() === "1";
+  } catch {
+    return false;
+  }
 }

@@ -1,6 +1,6 @@
 import type { Server } from "node:net";
 import { InterceptError } from "../interceptor.ts";
-import { type Family, formatIp, parseIp } from "./ip-range.ts";
+import { type Family, formatIp, parseIp } from "../ip-range.ts";
 
 /** The few calls of the C library that Node does not offer. Numbers are those of Linux on every 64-bit machine. */
 export interface NativeSockets {

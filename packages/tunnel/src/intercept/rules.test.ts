@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { parseRange } from "../ip-range.ts";
 import type { Intercept } from "./intercept-set.ts";
-import { parseRange } from "./ip-range.ts";
 import { renderRules } from "./rules.ts";
 
 const ranges = (...texts: string[]) => texts.map((text) => parseRange(text)!);

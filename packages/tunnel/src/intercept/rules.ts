@@ -1,6 +1,6 @@
 import type { PortRange, Protocol } from "../interceptor.ts";
+import { type Family, formatIp, formatRange, type IpRange, widthOf, withoutContained } from "../ip-range.ts";
 import { type Intercept, mergePorts } from "./intercept-set.ts";
-import { type Family, formatIp, formatRange, type IpRange, widthOf, withoutContained } from "./ip-range.ts";
 
 /** Where the listeners of the tunneler are: 127.0.0.1 and ::1. A family or protocol without one is not intercepted. */
 export type ListenerPorts = Readonly<Record<Protocol, Readonly<Partial<Record<Family, number>>>>>;

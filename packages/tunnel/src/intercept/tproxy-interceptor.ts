@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { TUNNEL_DEFAULTS } from "@sallyport/router-config/tunnel-defaults";
 import { type Logger, plainAddress } from "@sallyport/wire";
-import { AddressPool } from "../dns/address-pool.ts";
-import { normalName } from "../dns/names.ts";
+import { AddressPool, normalName } from "../dns/names.ts";
 import { openResolver, type Resolver } from "../dns/resolver.ts";
 import {
   type ClientAddresses,
@@ -13,9 +12,9 @@ import {
   type Interceptor,
   type InterceptTarget,
 } from "../interceptor.ts";
+import { contains, formatRange, type IpRange, parseIp, parseRange } from "../ip-range.ts";
 import type { Capture, CaptureEvents } from "./capture.ts";
 import { type Addresses, bestMatch, type Intercept, sortAddresses, sortPorts, sortSources } from "./intercept-set.ts";
-import { contains, formatRange, type IpRange, parseIp, parseRange } from "./ip-range.ts";
 import { ListenerCapture } from "./listener-capture.ts";
 import { LocalRanges, ownAddresses, type Release } from "./local-ranges.ts";
 import { PacketFilterCapture } from "./packet-filter-capture.ts";

@@ -1,5 +1,7 @@
-import { readdir, stat } from "node:fs/promises";
+import { type FileHandle, open, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { errorText } from "@sallyport/async";
+import { enroll } from "@sallyport/sdk";
 
 /** What the program was given cannot be used; the message says what to do. */
 export class SetupError extends Error {
@@ -22,4 +24,65 @@ export async function identityFiles(given: readonly string[]): Promise<string[]>
     files.push(...inside.map((name) => join(path, name)));
   }
   return [...new Set(files)];
+}
+
+/** More than an identity takes: key, certificates, and the authorities of a network. */
+const RESERVED_BYTES = 64 * 1024;
+
+/**
+ * Redeems a token and writes the identity file, readable by its owner only. The file and its room on the disk are made first:
+ * a token counts once, and must not be used up for an identity that cannot be kept.
+ */
+export async function enrollCommand(
+  jwtFile: string,
+  output: string,
+  redeem: (jwt: string) => Promise<unknown> = enroll,
+): Promise<void> {
+  const jwt = await readFile(jwtFile, "utf8").catch((cause: unknown) => {
+    throw new SetupError(`the token file of --jwt cannot be read: ${errorText(cause)}`, { cause });
+  });
+  const file = await open(output, "wx", 0o600).catch((cause: unknown) => {
+    throw new SetupError(`the identity file cannot be made: ${errorText(cause)}; name another one with -o`, { cause });
+  });
+  try {
+    await file.writeFile(Buffer.alloc(RESERVED_BYTES)).catch(unwritable);
+    await file.sync().catch(unwritable);
+    const identity = await redeem(jwt.trim());
+    const text = Buffer.from(`${JSON.stringify(identity, null, 2)}\n`);
+    // Into the room that is there already; what is behind it is cut off only then.
+    await writeAtStart(file, text);
+    await file.truncate(text.length);
+    await file.sync();
+    await file.close();
+  } catch (error) {
+    await file.close().catch(() => {});
+    await rm(output, { force: true });
+    throw error;
+  }
+}
+
+/**
+ * Whether there is an identity file. One that is blank is taken away: an enrollment that was killed has left it, before the network
+ * answered.
+ */
+export async function isEnrolled(output: string): Promise<boolean> {
+  const content = await readFile(output).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw new SetupError(`the identity file cannot be read: ${errorText(error)}`, { cause: error });
+  });
+  if (content === undefined) return false;
+  if (content.some((byte) => byte !== 0)) return true;
+  await rm(output);
+  return false;
+}
+
+/** By the file itself: its name may be another file's by now, which others can read. */
+async function writeAtStart(file: FileHandle, bytes: Buffer): Promise<void> {
+  for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at, bytes.length - at, at)).bytesWritten;
+}
+
+function unwritable(cause: unknown): never {
+  throw new SetupError(`the identity file cannot be written, and the token was not used: ${errorText(cause)}`, {
+    cause,
+  });
 }

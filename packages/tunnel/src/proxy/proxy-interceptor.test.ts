@@ -4,8 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { InterceptedClients, InterceptTarget, TcpClient, UdpFlow } from "../interceptor.ts";
-import { ProxyInterceptor } from "./proxy-interceptor.ts";
-import { parseProxyService } from "./proxy-services.ts";
+import { ProxyInterceptor, parseProxyService } from "./proxy-interceptor.ts";
 
 const stops: (() => void | Promise<void>)[] = [];
 afterEach(async () => {

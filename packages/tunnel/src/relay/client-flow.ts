@@ -1,6 +1,6 @@
 import type { Logger } from "@sallyport/wire";
 import type { ClientAddresses, UdpFlow } from "../interceptor.ts";
-import { DatagramInbox } from "./datagram-inbox.ts";
+import { DatagramInbox } from "./datagram-relay.ts";
 
 /** How the datagrams of one flow reach its client. */
 export interface FlowTransport {

@@ -1,5 +1,6 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { Pool } from "./pool.ts";
+import { mapLimit, Pool, SerialQueue } from "./tasks.ts";
 
 /** A task that runs until it is released. */
 function held(): { readonly run: () => Promise<void>; readonly release: () => void } {
@@ -86,5 +87,76 @@ test("without a handler the rejection of a task is an unhandled one, and the poo
   expect(String(await unhandled.promise)).toBe("Error: broken");
   await pool.idle();
   expect(hasRun).toBe(true);
+  for (const each of others) process.on("unhandledRejection", each);
+});
+
+test.each([1, 2, 7, 100])("with a limit of %i the results are in the order of the items", async (limit) => {
+  let running = 0;
+  let most = 0;
+  const results = await mapLimit([5, 4, 3, 2, 1, 0], limit, async (item, index) => {
+    most = Math.max(most, ++running);
+    for (let turn = 0; turn < item; turn++) await nextTurn();
+    running--;
+    return `${index}:${item}`;
+  });
+  expect(results).toEqual(["0:5", "1:4", "2:3", "3:2", "4:1", "5:0"]);
+  expect(most).toBe(Math.min(limit, 6));
+});
+
+test("after an error no further item is begun", async () => {
+  const begun: number[] = [];
+  const work = mapLimit([1, 2, 3, 4], 2, async (item) => {
+    begun.push(item);
+    await nextTurn();
+    if (item === 1) throw new Error("broken");
+  });
+  await expect(work).rejects.toThrow("broken");
+  await nextTurn();
+  expect(begun).toEqual([1, 2]);
+});
+
+test("no items, no work", async () => {
+  expect(await mapLimit([], 3, async () => 1)).toEqual([]);
+});
+
+test("tasks run one after the other, in their order, whatever the one before came to", async () => {
+  const seen: string[] = [];
+  const queue = new SerialQueue();
+  const task = (name: string) => async () => {
+    seen.push(`${name} begins`);
+    await nextTurn();
+    seen.push(`${name} ends`);
+    if (name === "a") throw new Error("broken");
+    return name;
+  };
+  const outcomes = await Promise.allSettled([queue.run(task("a")), queue.run(task("b")), queue.run(() => "c")]);
+  expect(seen).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+  expect(outcomes.map((o) => (o.status === "fulfilled" ? o.value : String(o.reason)))).toEqual([
+    "Error: broken",
+    "b",
+    "c",
+  ]);
+});
+
+test("is idle when the tasks so far have ended", async () => {
+  const queue = new SerialQueue();
+  await queue.idle();
+  let hasEnded = false;
+  const failing = queue.run(async () => {
+    await nextTurn();
+    hasEnded = true;
+    throw new Error("broken");
+  });
+  failing.catch(() => {});
+  await queue.idle();
+  expect(hasEnded).toBe(true);
+});
+
+test("a rejection that its caller leaves alone is an unhandled one", async () => {
+  const unhandled = Promise.withResolvers<unknown>();
+  const others = process.listeners("unhandledRejection");
+  process.removeAllListeners("unhandledRejection").once("unhandledRejection", unhandled.resolve);
+  void new SerialQueue().run(() => Promise.reject(new Error("broken")));
+  expect(String(await unhandled.promise)).toBe("Error: broken");
   for (const each of others) process.on("unhandledRejection", each);
 });

@@ -1,7 +1,7 @@
 import { createHook } from "node:async_hooks";
 import { expect, test } from "vitest";
-import { FlowSocket } from "./flow-socket.ts";
 import type { NativeSockets } from "./native-sockets.ts";
+import { FlowSocket } from "./packet-filter-capture.ts";
 
 test("a destination that cannot be sent from leaves no socket behind, however often it is asked for", () => {
   let sockets = 0;

@@ -81,3 +81,66 @@ export class Pool {
     this.#idle = Promise.withResolvers<void>();
   }
 }
+
+/**
+ * Does `work` for every item, at most `limit` at a time, and answers the results in the order of the items.
+ * After an error no further item is begun, and the promise rejects with it.
+ */
+export async function mapLimit<T, R>(
+  items: Iterable<T>,
+  limit: number,
+  work: (item: T, index: number) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = [];
+  const waiting = items[Symbol.iterator]();
+  let begun = 0;
+  let hasFailed = false;
+  const lane = async (first: T): Promise<void> => {
+    for (let item = first; ; ) {
+      const index = begun++;
+      try {
+        results[index] = await work(item, index);
+      } catch (error) {
+        hasFailed = true;
+        throw error;
+      }
+      const next = hasFailed ? undefined : waiting.next();
+      if (next === undefined || next.done === true) return;
+      item = next.value;
+    }
+  };
+  const lanes: Promise<void>[] = [];
+  while (lanes.length < limit) {
+    const first = waiting.next();
+    if (first.done === true) break;
+    lanes.push(lane(first.value));
+  }
+  await Promise.all(lanes);
+  return results;
+}
+
+/**
+ * Runs tasks one after the other, in the order in which they came. A task that fails does not keep the next from running; the caller of `run`
+ * handles its rejection.
+ */
+export class SerialQueue {
+  #last: Promise<void> = Promise.resolve();
+
+  /** Runs the task when those before it have ended. @returns its outcome */
+  async run<T>(task: () => T | Promise<T>): Promise<T> {
+    const before = this.#last;
+    const turn = Promise.withResolvers<void>();
+    this.#last = turn.promise;
+    await before;
+    try {
+      return await task();
+    } finally {
+      turn.resolve();
+    }
+  }
+
+  /** Resolves when all tasks so far have ended, also those that failed. */
+  async idle(): Promise<void> {
+    await this.#last;
+  }
+}

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { Pieces } from "./pieces.ts";
+import { Pieces } from "./stream-buffers.ts";
 
 function all(size: number, ...chunks: string[]): string[] {
   const pieces = new Pieces(size);

@@ -1,7 +1,7 @@
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterEach, expect, test } from "vitest";
 import { SetupError } from "./identity-files.ts";
-import { ProbeServer } from "./probe-server.ts";
+import { ProbeServer } from "./tunnel-command.ts";
 
 let server: ProbeServer | undefined;
 afterEach(async () => await server?.close());

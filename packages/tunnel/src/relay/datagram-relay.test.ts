@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { DatagramInbox } from "./datagram-inbox.ts";
+import { DatagramInbox } from "./datagram-relay.ts";
 
 function received(inbox: DatagramInbox): string[] {
   const texts: string[] = [];

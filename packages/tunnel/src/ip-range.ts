@@ -44,6 +44,24 @@ export function parseRange(text: string): IpRange | undefined {
   return { family: ip.family, base: (ip.value >> hostBits) << hostBits, length: bits };
 }
 
+/** As {@link parseIp} for what dialers and configs name: an address with a zone (`fe80::1%eth0`) is none. */
+export function parseUnscopedIp(text: string): ReturnType<typeof parseIp> {
+  return text.includes("%") ? undefined : parseIp(text);
+}
+
+/** `10.0.0.0/8`, or a single address; a mapped IPv4 address counts the bits of IPv4. @throws Error which says what was expected */
+export function parsePrefix(text: string): IpRange {
+  const [address = "", length, ...more] = text.split("/");
+  const ip = parseUnscopedIp(address);
+  const width = ip === undefined ? 0 : widthOf(ip.family);
+  const count = length === undefined ? width : /^\d{1,3}$/.test(length) ? Number(length) : undefined;
+  if (ip === undefined || count === undefined || count > width || more.length > 0) {
+    throw new Error(`expected an IP address or a range such as 10.0.0.0/8, got ${JSON.stringify(text)}`);
+  }
+  const hostBits = BigInt(width - count);
+  return { family: ip.family, base: (ip.value >> hostBits) << hostBits, length: count };
+}
+
 export function contains(range: IpRange, ip: { readonly family: Family; readonly value: bigint }): boolean {
   if (range.family !== ip.family) return false;
   const hostBits = BigInt(widthOf(range.family) - range.length);

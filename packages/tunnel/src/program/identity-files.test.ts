@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rename, rm, stat, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { enrollCommand, isEnrolled } from "./enroll-command.ts";
+import { enrollCommand, isEnrolled } from "./identity-files.ts";
 
 const IDENTITY = { ztAPI: "https://ctrl.example:1280", id: { key: "secret" } };
 let folder: string;
