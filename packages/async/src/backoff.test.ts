@@ -27,7 +27,7 @@ test("jitter makes a delay shorter or longer, after the limit, in whole millisec
 });
 
 describe("a back-off", () => {
-  test("doubles up to its limit, and begins anew after a success", () => {
+  test("doubles up to its limit, and begins again after a success", () => {
     const backoff = new Backoff({ firstMs: 100, maxMs: 350 });
     expect(times(4, backoff)).toEqual([100, 200, 350, 350]);
     expect(backoff.failures).toBe(4);
@@ -41,7 +41,7 @@ describe("a back-off", () => {
     expect([backoff.next(300), backoff.next()]).toEqual([300, 1_000]);
   });
 
-  test("begins anew when nothing has failed for a while after a delay", () => {
+  test("begins again when nothing has failed for a while after a delay", () => {
     vi.useFakeTimers();
     const backoff = new Backoff({ firstMs: 100, maxMs: 1_000, healthyMs: 5_000 });
     expect(times(2, backoff)).toEqual([100, 200]);

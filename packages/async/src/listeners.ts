@@ -1,11 +1,9 @@
-type Listener<Args extends readonly unknown[]> = (...args: Args) => void;
-
 /**
  * Functions that are called together, in the order in which they were added. A listener that is added while they are called waits for the next
  * call; one that is removed meanwhile is not called any more.
  */
 export class Listeners<Args extends readonly unknown[] = []> {
-  readonly #entries = new Set<{ readonly listener: Listener<Args> }>();
+  readonly #entries = new Set<{ readonly listener: (...args: Args) => void }>();
   readonly #onError: ((error: unknown) => void) | undefined;
 
   /** @param onError gets the error that a listener throws, and the others are called. Without it `emit` throws the error and calls no further listener. */
@@ -18,7 +16,7 @@ export class Listeners<Args extends readonly unknown[] = []> {
   }
 
   /** @returns removes the listener; calling it again does nothing */
-  add(listener: Listener<Args>): () => void {
+  add(listener: (...args: Args) => void): () => void {
     const entry = { listener };
     this.#entries.add(entry);
     return () => void this.#entries.delete(entry);

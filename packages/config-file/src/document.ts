@@ -58,12 +58,9 @@ export async function readConfigText(file: string): Promise<string> {
  */
 export function readDocument(
   source: string,
-  {
-    dialect,
-    file,
-    content,
-  }: { readonly dialect: Dialect; readonly file?: string | undefined; readonly content: string },
+  o: { readonly dialect: Dialect; readonly file?: string | undefined; readonly content: string },
 ): ConfigDocument {
+  const { dialect, file, content } = o;
   const lines = new LineCounter();
   const isStrict = dialect.form === "strict";
   const documents = parseAllDocuments(source, {
@@ -79,19 +76,13 @@ export function readDocument(
   };
   if (document === undefined) return refuse({ path: "", expected: content, found: "an empty file" });
   const several = { path: "", expected: "one document", found: "several; only the first is read" };
-  if (document.errors.length > 0) {
-    refuse(
-      ...document.errors.map((error) => {
-        const place = placeAt(lines, error.pos[0]);
-        return { path: "", ...place, expected: "valid YAML", found: error.message };
-      }),
-    );
-  }
+  const errors = document.errors.map(({ pos, message }) => {
+    return { path: "", ...placeAt(lines, pos[0]), expected: "valid YAML", found: message };
+  });
+  if (errors.length > 0) refuse(...errors);
   if (second !== undefined && isStrict) refuse({ ...several, found: "several" });
   const root = document.contents;
-  if (!isMap(root)) {
-    return refuse({ path: "", expected: content, found: isSeq(root) ? "a list" : "no mapping" });
-  }
+  if (!isMap(root)) return refuse({ path: "", expected: content, found: isSeq(root) ? "a list" : "no mapping" });
   const reader = new TreeReader(document, dialect, lines, file);
   reader.placeRoot(root);
   const values = reader.map(root, []);

@@ -3,10 +3,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** `$NAME` and `${NAME}`, where a name begins with a letter or an underscore. Any other dollar sign stays. */
 export const SHELL_VARIABLES = /\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g;
 
-/**
- * What Go's `os.Expand` takes for a variable: a digit or one of `* # $ @ ! ? -` is a name of one character, `${}` and an
- * unclosed `${` become nothing, a dollar sign before anything else stays. There is no escape.
- */
+/** As Go's `os.Expand`: one of `0-9 * # $ @ ! ? -` is a name, `${}` and an unclosed `${` become nothing; there is no escape. */
 export const GO_VARIABLES = /\$(?:\{(?:([^}]*)\})?|([*#$@!?\d-]|[A-Za-z_]\w*))/g;
 
 /** Replaces the variables in a text by their values. An unset one becomes nothing and is passed to `onUnset`. */

@@ -99,7 +99,7 @@ log: { level: loud }
   it("wants one database, not two and not none", () => {
     const both = MINIMAL.replace("{ dir: database }", "{ dir: d, url: postgres://u:geheim@h/d }");
     expect(problems(both)).toEqual([
-      "c.yml:4:1: database: expected exactly one of url, urlFile (a PostgreSQL of yours, and a file that says where) and dir (the folder of the embedded one), found the keys dir, url",
+      "c.yml:4:1: database: expected exactly one of url, urlFile (your own PostgreSQL, and a file with its URL) and dir (the folder of the embedded one), found the keys dir, url",
     ]);
     expect(problems(MINIMAL.replace("{ dir: database }", "{}"))).toHaveLength(1);
   });

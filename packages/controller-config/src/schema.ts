@@ -40,7 +40,7 @@ export const controllerConfigSchema = z.object({
     })
     .refine(({ url, urlFile, dir }) => [url, urlFile, dir].filter((value) => value !== undefined).length === 1, {
       message:
-        "exactly one of url, urlFile (a PostgreSQL of yours, and a file that says where) and dir (the folder of the embedded one)",
+        "exactly one of url, urlFile (your own PostgreSQL, and a file with its URL) and dir (the folder of the embedded one)",
     }),
   secretKeyFile: file().optional(),
   edge: z

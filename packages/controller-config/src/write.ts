@@ -33,7 +33,7 @@ api:
   bind: ${place(api.bind)}
   # How clients reach it; stands in enrollment tokens, and the server certificate covers it.
   advertise: ${place(api.advertise)}
-  # Certificates of yours, for example from a public authority, for the names in them: files in PEM, the certificate followed by its chain.
+  # Your own certificates, for example from a public authority, for the names in them: PEM files, each a certificate followed by its chain.
   # serverCertificates: []
   # Origins whose pages in browsers may use the APIs, such as https://browzer.example.org.
   # web:
@@ -44,7 +44,7 @@ ctrl:
   bind: ${place(ctrl.bind)}
   advertise: ${place(ctrl.advertise)}
 
-# Where everything is kept: a PostgreSQL of yours (15 or newer), or the embedded one in a folder.
+# Where everything is kept: your own PostgreSQL (15 or newer), or the embedded one in a folder.
 database:
 ${urlLine}
   # A file with the URL and nothing else.
@@ -88,7 +88,7 @@ auth:
   # Where the keys of external JWT signers may be fetched from besides public addresses, and what to trust there besides the system's certificates.
   jwks:
     # allowedNetworks: []
-    # Whether keys may come over http:, where anybody on the way can put in their own.
+    # Whether keys may come over http:, where an attacker on the way can replace them.
     # allowPlainHttp: false
     # caFile: idp-ca.pem
 
@@ -118,7 +118,7 @@ network:
     # minCostDelta: 15
 
 metrics:
-  # Figures for Prometheus at /metrics, over plain HTTP, for whoever can reach this address: a loopback or closed one.
+  # Figures for Prometheus at /metrics, over plain HTTP, for every client that reaches this address: use a loopback or closed one.
   # bind: 127.0.0.1:9464
   # Or at /metrics beside the APIs, for the owner of this certificate (PEM) only.
   # scrapeCertificate: prometheus.pem
@@ -127,7 +127,7 @@ metrics:
 upkeep:
   # Changes, for those who follow them.
   # changeLog: 1h
-  # Enrollments that nobody used.
+  # Enrollments that were never used.
   # expiredEnrollments: 30d
   # interval: 1m
 

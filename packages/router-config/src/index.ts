@@ -31,4 +31,4 @@ export {
   validateRouterConfig,
 } from "./validate.ts";
 export { type IdleKey, WITHOUT_EFFECT } from "./without-effect.ts";
-export { type WriteOptions, writeRouterConfig } from "./writer.ts";
+export { writeRouterConfig } from "./writer.ts";

@@ -4,7 +4,7 @@ import { xgressKeys } from "./sections/listeners.ts";
 import { meaningOf } from "./shape.ts";
 import { WITHOUT_EFFECT } from "./without-effect.ts";
 
-interface Row {
+interface KeyRow {
   readonly key: string;
   readonly what: string;
   readonly standard: string;
@@ -20,10 +20,10 @@ export function configKeys(): string[] {
   return [...rows, ...flow].map(({ key }) => key);
 }
 
-function allRows(): { rows: Row[]; flow: Row[] } {
-  const rows: Row[] = [];
+function allRows(): { rows: KeyRow[]; flow: KeyRow[] } {
+  const rows: KeyRow[] = [];
   walk(routerConfigSchema as unknown as SchemaNode, "", "required", rows);
-  const flow: Row[] = [];
+  const flow: KeyRow[] = [];
   for (const [key, node] of Object.entries(xgressKeys)) walk(node as unknown as SchemaNode, key, "required", flow);
   return { rows, flow };
 }
@@ -61,7 +61,7 @@ function withoutEffect(): string {
   return ["| Key | Why |", "|---|---|", ...lines].join("\n");
 }
 
-function table(rows: readonly Row[]): string {
+function table(rows: readonly KeyRow[]): string {
   const safe = (text: string) => text.replaceAll(/[|<]/g, "\\$&");
   const lines = rows.map(
     ({ key, what, standard }) => `| \`${key}\` | ${safe(meaningOf(key))} | ${safe(what)} | ${standard} |`,
@@ -69,7 +69,7 @@ function table(rows: readonly Row[]): string {
   return ["| Key | Meaning | Value | Default |", "|---|---|---|---|", ...lines].join("\n");
 }
 
-function walk(node: SchemaNode, key: string, standard: string, rows: Row[]): void {
+function walk(node: SchemaNode, key: string, standard: string, rows: KeyRow[]): void {
   const { def } = node._zod;
   switch (def.type) {
     case "optional":

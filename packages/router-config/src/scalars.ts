@@ -24,6 +24,12 @@ export function expected(ctx: z.core.$RefinementCtx, what: string, input: unknow
   return z.NEVER;
 }
 
+/** Records "expected X" for a key of the current section. */
+export function refuse(ctx: z.core.$RefinementCtx, path: string[], what: string, input?: unknown): never {
+  ctx.addIssue({ code: "custom", path, params: { expected: what }, input });
+  return z.NEVER;
+}
+
 /** A value type: `read` gives the value, or `undefined` for what is not one. */
 export function scalar<Input, Output>(
   what: string,

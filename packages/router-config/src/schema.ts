@@ -10,6 +10,7 @@ import {
   integer,
   name,
   oneOf,
+  refuse,
   scalar,
   section,
   text,
@@ -53,7 +54,7 @@ const westworld3 = section({
 /** Tuning of transports. Specification: "transport". */
 export const transport = section({
   wss: webSockets.optional(),
-  /** What the peer's generator writes, and its reader ignores; it is taken for `wss`. */
+  /** OpenZiti's generator writes it, and its router ignores it; here it counts as `wss`. */
   ws: webSockets.optional(),
   westworld3: westworld3.optional(),
   dtls: z.record(z.string(), z.unknown(), "a mapping").optional(),
@@ -126,13 +127,7 @@ const proxy = section({
   username: text().optional(),
   password: text().optional(),
 }).superRefine((value, ctx) => {
-  if (value.type === "none" || value.address !== undefined) return;
-  ctx.addIssue({
-    code: "custom",
-    path: ["address"],
-    params: { expected: "<host>:<port> of the proxy" },
-    input: undefined,
-  });
+  if (value.type === "http" && value.address === undefined) refuse(ctx, ["address"], "<host>:<port> of the proxy");
 });
 
 /**

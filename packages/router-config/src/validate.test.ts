@@ -250,7 +250,7 @@ describe("the environment", () => {
   });
 });
 
-describe("files that the peer's generator writes", () => {
+describe("files that OpenZiti's generator writes", () => {
   it("load without complaint", () => {
     const { config, warnings } = parseRouterConfig(
       `

@@ -36,14 +36,10 @@ export interface ReadOptions {
  */
 export function parseRouterConfig(source: string, options: ReadOptions = {}): LoadedRouterConfig {
   const document = readRouterDocument(source, options.env ?? process.env, options.file);
-  return validate(document.root, document, options.file);
+  return validateRouterConfig(document.root, document, options.file);
 }
 
-/**
- * Reads and checks a configuration file.
- *
- * @throws ConfigError, also when the file cannot be read
- */
+/** Reads and checks a configuration file. @throws ConfigError, also when the file cannot be read */
 export async function loadRouterConfig(
   file: string,
   options: Omit<ReadOptions, "file"> = {},
@@ -51,12 +47,8 @@ export async function loadRouterConfig(
   return parseRouterConfig(await readConfigText(file), { ...options, file });
 }
 
-/** Checks a configuration that a program made; problems then have no line. Throws ConfigError. */
-export function validateRouterConfig(value: unknown): LoadedRouterConfig {
-  return validate(value);
-}
-
-function validate(root: unknown, document?: ConfigDocument, file?: string): LoadedRouterConfig {
+/** Checks a configuration. @param document where it comes from; without it problems have no line. @throws ConfigError */
+export function validateRouterConfig(root: unknown, document?: ConfigDocument, file?: string): LoadedRouterConfig {
   const { config, warnings } = checkConfig(routerConfigSchema, root, { words, document, file });
   return { config, warnings, idle: idleKeys(root), placeOf: (path) => document?.keyPlace(path) };
 }

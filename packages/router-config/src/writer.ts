@@ -30,25 +30,21 @@ const SECTIONS: readonly (readonly [keyof RouterConfigFile, string])[] = [
   ["ha", "Without meaning."],
 ];
 
-export interface WriteOptions {
-  /** Comment at the top of the file; may have several lines. */
-  readonly header?: string;
-}
-
 /**
  * The text of a configuration file, the same for the same input: sections in a fixed order, keys in the order given, each
  * section with a comment. Texts that a YAML 1.1 reader would take for booleans, numbers or nothing are quoted. A `$`
  * in a value stays and is replaced from the environment when the file is read; there is no escape for it.
  *
+ * @param o.header comment at the top of the file; may have several lines
  * @throws ConfigError when the configuration itself is not valid
  */
-export function writeRouterConfig(file: RouterConfigFile, options: WriteOptions = {}): string {
+export function writeRouterConfig(file: RouterConfigFile, o: { readonly header?: string } = {}): string {
   validateRouterConfig(file);
   const ordered = Object.fromEntries(
     SECTIONS.map(([name]) => [name, file[name]] as const).filter(([, value]) => value !== undefined),
   );
   const document = new Document(ordered, { aliasDuplicateObjects: false });
-  if (options.header !== undefined) document.commentBefore = comment(options.header);
+  if (o.header !== undefined) document.commentBefore = comment(o.header);
   quoteAmbiguous(document.contents);
   if (isMap(document.contents)) {
     for (const [i, pair] of document.contents.items.entries()) annotate(pair as Pair, i > 0);

@@ -5,7 +5,7 @@ import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { ApiSession } from "./api-session.ts";
 
-/** Routers that a page holds when nobody says how many. */
+/** Routers that a page holds unless a query says how many. */
 const PAGE = 10;
 
 interface Router {

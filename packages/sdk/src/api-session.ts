@@ -19,10 +19,8 @@ export type LoginCredentials =
   | { readonly kind: "certificate"; readonly identity: Identity }
   | { readonly kind: "password"; readonly username: string; readonly password: string; readonly caPem: string };
 
-/** The client API, as the SDK calls it. */
 export type ClientApi = ApiClient<"client">;
 
-/** What a login gives. */
 export interface LoginResult {
   /** Token of the API session. */
   readonly token: string;
@@ -59,20 +57,27 @@ export function fromController(error: unknown): unknown {
 
 const MIN_REFRESH_MS = 10_000;
 const MAX_REFRESH_MS = 10 * 60_000;
-/** A controller that does not answer must not keep who closes waiting. */
+/** `close` does not wait longer for a silent controller. */
 const LOGOUT_MS = 3_000;
 /** Longer than any call: then nothing is under way any more at a client that was replaced. */
 const REPLACED_CLIENT_MS = 30_000;
 
 function clientOf(baseUrl: string, credentials: LoginCredentials): ClientApi {
-  const trust = credentials.kind === "certificate" ? credentials.identity.caPem : credentials.caPem;
-  return createClient("client", {
-    baseUrl,
-    tls: controllerTrust(trust),
-    ...(credentials.kind === "certificate"
-      ? { cert: credentials.identity.certPem, key: credentials.identity.keyPem }
-      : {}),
-  });
+  if (credentials.kind === "password")
+    return createClient("client", { baseUrl, tls: controllerTrust(credentials.caPem) });
+  const { certPem: cert, keyPem: key, caPem } = credentials.identity;
+  return createClient("client", { baseUrl, tls: controllerTrust(caPem), cert, key });
+}
+
+interface ApiSessionOptions {
+  readonly controllerUrl: string;
+  readonly credentials: LoginCredentials;
+  readonly configTypes: readonly string[];
+  readonly log: Logger;
+  /** Called when the controller ended the session: everything that used its token is void. */
+  readonly onReplaced: () => void;
+  /** Reads the identity again, which may have been renewed where it is kept. */
+  readonly newest?: (() => Promise<LoadedIdentity>) | undefined;
 }
 
 /**
@@ -82,11 +87,9 @@ function clientOf(baseUrl: string, credentials: LoginCredentials): ClientApi {
 export class ApiSession {
   #api: ClientApi;
   #credentials: LoginCredentials;
-  readonly #configTypes: readonly string[];
+  readonly #o: ApiSessionOptions;
   #controllerUrl: string;
   readonly #log: Logger;
-  readonly #onReplaced: () => void;
-  readonly #newest: (() => Promise<LoadedIdentity>) | undefined;
   #lastUnreadable = "";
   #token: string | undefined;
   #login: Promise<LoginResult> | undefined;
@@ -97,25 +100,12 @@ export class ApiSession {
   #isLoggedIn = false;
   #isClosed = false;
 
-  /**
-   * @param o.onReplaced called when the controller ended the session: everything that used its token is void
-   * @param o.newest reads the identity again, which may have been renewed where it is kept
-   */
-  constructor(o: {
-    controllerUrl: string;
-    credentials: LoginCredentials;
-    configTypes: readonly string[];
-    log: Logger;
-    onReplaced: () => void;
-    newest?: (() => Promise<LoadedIdentity>) | undefined;
-  }) {
+  constructor(o: ApiSessionOptions) {
+    this.#o = o;
+    this.#log = o.log;
     this.#api = clientOf(o.controllerUrl, o.credentials);
     this.#controllerUrl = o.controllerUrl;
     this.#credentials = o.credentials;
-    this.#configTypes = o.configTypes;
-    this.#log = o.log;
-    this.#onReplaced = o.onReplaced;
-    this.#newest = o.newest;
   }
 
   /** The current login; logs in when there is none. @throws AuthenticationError */
@@ -129,11 +119,7 @@ export class ApiSession {
     return this.#login;
   }
 
-  /**
-   * Calls the controller as the logged-in identity; when the session is gone, logs in again and repeats the call once.
-   *
-   * @throws AuthenticationError, ApiError, ApiTransportError
-   */
+  /** Calls the controller; when the session is gone, logs in again and repeats the call once. @throws ApiError, ApiTransportError */
   async call<T>(work: (api: ClientApi) => Promise<T>): Promise<T> {
     const login = this.login();
     await login;
@@ -151,19 +137,18 @@ export class ApiSession {
   }
 
   /**
-   * Looks whether the identity was renewed where it is kept, and takes it: its certificate for the next login, its address and trust at
-   * once. The session goes on, and with it every connection: routers know the session by the certificate that it began with.
-   * What cannot be read is logged, and the former one stays.
+   * Takes an identity that was renewed where it is kept: its address and trust at once, its certificate for the next login,
+   * because routers know a session by the certificate that it began with. An unreadable one is logged, and the former stays.
    */
   async renew(): Promise<void> {
     const credentials = this.#credentials;
-    if (this.#newest === undefined || credentials.kind !== "certificate") return;
+    if (this.#o.newest === undefined || credentials.kind !== "certificate") return;
     try {
-      const { controllerUrl, identity } = await this.#newest();
+      const { controllerUrl, identity } = await this.#o.newest();
       this.#lastUnreadable = "";
       const { certPem, keyPem, caPem } = credentials.identity;
       const isSame = identity.certPem === certPem && identity.keyPem === keyPem && identity.caPem === caPem;
-      // Whoever asked at the same time may have been first.
+      // A concurrent renewal may have been first.
       if (this.#isClosed || this.#credentials !== credentials || (isSame && controllerUrl === this.#controllerUrl))
         return;
       this.#take(controllerUrl, identity);
@@ -183,10 +168,8 @@ export class ApiSession {
     this.#api = clientOf(controllerUrl, this.#credentials);
     this.#api.setToken(this.#token);
     if (this.#held !== undefined) this.#held.identity = withTrust(this.#held.identity, identity.caPem);
-    this.#log.info(
-      { controller: controllerUrl, identity: identity.id, validTo: identity.leaf.validTo },
-      "the identity was read again: it was renewed",
-    );
+    const fields = { controller: controllerUrl, identity: identity.id, validTo: identity.leaf.validTo };
+    this.#log.info(fields, "the identity was read again: it was renewed");
     const end = setTimeout(() => {
       this.#replaced.delete(former);
       former.close();
@@ -263,7 +246,7 @@ export class ApiSession {
     this.#login = undefined;
     this.#held = undefined;
     this.#isLoggedIn = false;
-    this.#onReplaced();
+    this.#o.onReplaced();
   }
 
   async #authenticate(): Promise<LoginResult> {
@@ -274,7 +257,7 @@ export class ApiSession {
       .authenticate({
         query: { method: credentials.kind === "certificate" ? "cert" : "password" },
         body: {
-          configTypes: [...this.#configTypes],
+          configTypes: [...this.#o.configTypes],
           envInfo: {
             arch: arch(),
             os: platform(),
@@ -283,9 +266,7 @@ export class ApiSession {
             hostname: hostname(),
           },
           sdkInfo: { type: "sallyport-sdk", version: "0.1.0" },
-          ...(credentials.kind === "password"
-            ? { username: credentials.username, password: credentials.password }
-            : {}),
+          ...(credentials.kind === "password" && { username: credentials.username, password: credentials.password }),
         },
       })
       .catch((error: unknown) => {
@@ -336,28 +317,20 @@ export class ApiSession {
       const { data } = await this.call((api) => api.getCurrentAPISession());
       if (!this.#isClosed) this.#scheduleRefresh(data.expiresAt);
     } catch (error) {
-      this.#log.warn(
-        { controller: this.#controllerUrl, reason: errorText(error) },
-        "the API session could not be refreshed",
-      );
+      const fields = { controller: this.#controllerUrl, reason: errorText(error) };
+      this.#log.warn(fields, "the API session could not be refreshed");
       if (!this.#isClosed) this.#scheduleRefresh(new Date().toISOString());
     }
   }
 
-  #refused(error: unknown): AuthenticationError {
-    const isRefusal = error instanceof ApiError && error.status === 401;
-    return isRefusal
-      ? new AuthenticationError(
-          "CREDENTIALS_REFUSED",
-          `${this.#controllerUrl} does not accept this identity: ${error.message}; was it deleted or disabled? Enroll again`,
-          { cause: error },
-        )
-      : new AuthenticationError(
-          "CONTROLLER_UNREACHABLE",
-          `cannot log in at ${this.#controllerUrl}: ${errorText(error)}`,
-          {
-            cause: error,
-          },
-        );
+  #refused(cause: unknown): AuthenticationError {
+    const [code, text] =
+      cause instanceof ApiError && cause.status === 401
+        ? [
+            "CREDENTIALS_REFUSED",
+            `${this.#controllerUrl} does not accept this identity: ${cause.message}; was it deleted or disabled? Enroll again`,
+          ]
+        : ["CONTROLLER_UNREACHABLE", `cannot log in at ${this.#controllerUrl}: ${errorText(cause)}`];
+    return new AuthenticationError(code, text, { cause });
   }
 }

@@ -5,7 +5,7 @@ import { ApiSession, fromController, type IdentityInfo, type LoginCredentials } 
 import { EdgeConnection } from "./circuit/connection.ts";
 import type { MessageConnection } from "./circuit/message-connection.ts";
 import { AuthenticationError, ConnectionClosedError, DialError, SdkError } from "./errors.ts";
-import { type Hosted, type HostOptions, hostService } from "./hosting/hosted.ts";
+import { type Hosted, type HostOptions, RetriedHosting } from "./hosting/hosted.ts";
 import { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 import { ServiceAgent } from "./http-agent.ts";
 import { type IdentityFile, type LoadedIdentity, loadIdentityFile } from "./identity-file.ts";
@@ -119,10 +119,8 @@ export class Context {
     const { controllerUrl, configTypes, identity } = await loadIdentityFile(source);
     const credentials: LoginCredentials = { kind: "certificate", identity };
     const newest = typeof source === "string" ? () => loadIdentityFile(source) : undefined;
-    return await Context.#loggedIn(
-      new Context(controllerUrl, credentials, configTypes, options, newest),
-      options.signal,
-    );
+    const context = new Context(controllerUrl, credentials, configTypes, options, newest);
+    return await Context.#loggedIn(context, options.signal);
   }
 
   /**
@@ -140,10 +138,8 @@ export class Context {
     const credentials: LoginCredentials = { kind: "password", username, password, caPem: ca };
     const url = URL.canParse(controller) ? new URL(controller) : undefined;
     if (url?.protocol !== "https:") {
-      throw new AuthenticationError(
-        "CONTROLLER_ADDRESS_INVALID",
-        `expected https://host:port, got ${JSON.stringify(controller)}`,
-      );
+      const text = `expected https://host:port, got ${JSON.stringify(controller)}`;
+      throw new AuthenticationError("CONTROLLER_ADDRESS_INVALID", text);
     }
     return await Context.#loggedIn(new Context(url.origin, credentials, [], options), options.signal);
   }
@@ -165,13 +161,7 @@ export class Context {
    * @throws AuthenticationError, ControllerError, or the signal's reason
    */
   async services(options: { readonly signal?: AbortSignal } = {}): Promise<Service[]> {
-    this.#mustBeOpen();
-    options.signal?.throwIfAborted();
-    try {
-      return await abortable(this.#services.list(), options.signal);
-    } catch (error) {
-      throw fromController(error);
-    }
+    return await this.#ask(() => this.#services.list(), options.signal);
   }
 
   /**
@@ -192,13 +182,7 @@ export class Context {
    * @throws AuthenticationError, ControllerError, or the signal's reason
    */
   async identity(options: { readonly signal?: AbortSignal } = {}): Promise<IdentityInfo> {
-    this.#mustBeOpen();
-    options.signal?.throwIfAborted();
-    try {
-      return await abortable(this.#session.identity(), options.signal);
-    } catch (error) {
-      throw fromController(error);
-    }
+    return await this.#ask(() => this.#session.identity(), options.signal);
   }
 
   /**
@@ -208,12 +192,7 @@ export class Context {
    * @throws AuthenticationError, ControllerError
    */
   async hosts(): Promise<string[]> {
-    this.#mustBeOpen();
-    try {
-      return await this.#session.hosts();
-    } catch (error) {
-      throw fromController(error);
-    }
+    return await this.#ask(() => this.#session.hosts());
   }
 
   /**
@@ -245,9 +224,8 @@ export class Context {
         outage.reason === undefined
           ? "is it hosted, and are controller and routers reachable?"
           : `the controller is away: ${outage.reason}`;
-      throw new DialError("DIAL_TIMEOUT", `${service} could not be dialled within ${timeoutMs} ms; ${why}`, {
-        cause: error,
-      });
+      const text = `${service} could not be dialled within ${timeoutMs} ms; ${why}`;
+      throw new DialError("DIAL_TIMEOUT", text, { cause: error });
     }
   }
 
@@ -280,7 +258,7 @@ export class Context {
    */
   host(service: string, options: HostOptions): Hosted {
     this.#mustBeOpen();
-    return hostService((signal) => this.listen(service, { ...options, signal }), service, this.#log);
+    return new RetriedHosting((signal) => this.listen(service, { ...options, signal }), service, this.#log);
   }
 
   /**
@@ -308,6 +286,16 @@ export class Context {
 
   #mustBeOpen(): void {
     if (this.#isClosed) throw new SdkError("CONTEXT_CLOSED", "this context was closed; load a new one");
+  }
+
+  async #ask<T>(question: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    this.#mustBeOpen();
+    signal?.throwIfAborted();
+    try {
+      return await abortable(question(), signal);
+    } catch (error) {
+      throw fromController(error);
+    }
   }
 
   async #serviceOfHost(host: string): Promise<string> {

@@ -21,7 +21,7 @@ it("asks a controller that is away again until it answers", async () => {
         ? error
         : new AuthenticationError("CONTROLLER_UNREACHABLE", "no login: ECONNREFUSED", { cause: error });
     });
-    throw new Error("somebody listens");
+    throw new Error("something listens");
   });
   expect([answer, asked, outage.reason]).toEqual(["here", 3, undefined]);
 });
@@ -38,7 +38,7 @@ it("waits for a store that comes back", async () => {
 
 it.each([
   ["a refusal", new ApiError(401, "UNAUTHORIZED", "who?", undefined)],
-  ["a failure of ours", new TypeError("undefined is not a function")],
+  ["a failure of the SDK", new TypeError("undefined is not a function")],
 ])("takes %s for an answer", async (_name, error) => {
   const outage = new ControllerOutage(never);
   await expect(outage.outlast(() => Promise.reject(error))).rejects.toBe(error);

@@ -4,7 +4,7 @@ import { ConnType, EdgeHeader, EdgeType, Headers, type Message, ROUTER_STOPPING 
 import { carrierOn } from "./circuit/carrier-choice.ts";
 import { MessageConnection } from "./circuit/message-connection.ts";
 import type { KeyPair, Sodium } from "./crypto/sodium.ts";
-import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
+import { type EdgeChannel, type EdgeEndpoint, HeldId } from "./edge-channel.ts";
 import { DialError, EncryptionError } from "./errors.ts";
 
 /** What a dial asks a router for. */
@@ -63,46 +63,33 @@ export async function dialThrough(
   signal: AbortSignal,
 ): Promise<MessageConnection> {
   signal.throwIfAborted();
-  return await new Promise<MessageConnection>((resolve, reject) => {
-    new Attempt(edge, request, signal, resolve, reject);
-  });
+  return await new DialAttempt(edge, request, signal).outcome;
 }
 
-class Attempt implements EdgeEndpoint {
+class DialAttempt implements EdgeEndpoint {
   readonly connType = ConnType.Dial;
   readonly #edge: EdgeChannel;
   readonly #request: ConnectRequest;
   readonly #signal: AbortSignal;
-  readonly #resolve: (connection: MessageConnection) => void;
-  readonly #reject: (error: unknown) => void;
+  readonly #settle = Promise.withResolvers<MessageConnection>();
+  readonly outcome = this.#settle.promise;
   readonly #keys: KeyPair | undefined;
   readonly #id: number;
   readonly #doubt: NodeJS.Timeout;
   readonly #onAbort = () => this.#abort();
 
-  constructor(
-    edge: EdgeChannel,
-    request: ConnectRequest,
-    signal: AbortSignal,
-    resolve: (connection: MessageConnection) => void,
-    reject: (error: unknown) => void,
-  ) {
+  constructor(edge: EdgeChannel, request: ConnectRequest, signal: AbortSignal) {
     this.#edge = edge;
     this.#request = request;
     this.#signal = signal;
-    this.#resolve = resolve;
-    this.#reject = reject;
     this.#keys = request.sodium?.createKeyPair();
     this.#id = edge.register(this);
     this.#doubt = setTimeout(() => void edge.probe(DOUBT_TIMEOUT_MS), DOUBT_AFTER_MS);
     this.#doubt.unref();
     signal.addEventListener("abort", this.#onAbort, { once: true });
     try {
-      edge.channel.send({
-        contentType: EdgeType.Connect,
-        headers: this.#headers(),
-        body: Buffer.from(request.sessionToken),
-      });
+      const body = Buffer.from(request.sessionToken);
+      edge.channel.send({ contentType: EdgeType.Connect, headers: this.#headers(), body });
     } catch (error) {
       this.onLost(error instanceof Error ? error : undefined);
     }
@@ -146,7 +133,7 @@ class Attempt implements EdgeEndpoint {
     const { service, callerId, sodium, datagrams } = this.#request;
     const hostKey = headers.get(EdgeHeader.PublicKey);
     if (this.#keys !== undefined && hostKey === undefined) {
-      this.#sendClosed();
+      this.#edge.sendClosed(this.#id);
       this.#fail("unencrypted", "the service requires encryption but its host gave no key; update or restart the host");
       return;
     }
@@ -166,9 +153,9 @@ class Attempt implements EdgeEndpoint {
       });
       this.#done();
       connection.begin();
-      this.#resolve(connection);
+      this.#settle.resolve(connection);
     } catch (cause) {
-      this.#sendClosed();
+      this.#edge.sendClosed(this.#id);
       this.#end(new EncryptionError("KEY_EXCHANGE_FAILED", `${service}: the host's key cannot be used`, { cause }));
     }
   }
@@ -176,8 +163,15 @@ class Attempt implements EdgeEndpoint {
   #abort(): void {
     this.#done();
     // Before its answer a router need not know the id: it would miss the close, and make the connection nevertheless.
-    new Abandoned(this.#edge, this.#id, () => this.#sendClosed());
-    this.#reject(this.#signal.reason);
+    new HeldId(this.#edge, this.#id, {
+      limitMs: ANSWER_TIMEOUT_MS,
+      describe: () => "a dial that was given up",
+      isLast: (message) => {
+        if (message.contentType === EdgeType.StateConnected) this.#edge.sendClosed(this.#id);
+        return true;
+      },
+    });
+    this.#settle.reject(this.#signal.reason);
   }
 
   #fail(failure: DialFailure, text: string, cause?: unknown): void {
@@ -187,59 +181,11 @@ class Attempt implements EdgeEndpoint {
   #end(error: unknown): void {
     this.#done();
     this.#edge.remove(this.#id, this);
-    this.#reject(error);
+    this.#settle.reject(error);
   }
 
   #done(): void {
     clearTimeout(this.#doubt);
     this.#signal.removeEventListener("abort", this.#onAbort);
-  }
-
-  #sendClosed(): void {
-    if (this.#edge.isClosed) return;
-    this.#edge.channel.send({
-      contentType: EdgeType.StateClosed,
-      headers: new Headers().setU32(EdgeHeader.ConnId, this.#id),
-    });
-  }
-}
-
-/** Holds the id of a dial that was given up until its router has answered. */
-class Abandoned implements EdgeEndpoint {
-  readonly connType = ConnType.Dial;
-  readonly #edge: EdgeChannel;
-  readonly #id: number;
-  readonly #sendClosed: () => void;
-  readonly #timer: NodeJS.Timeout;
-
-  constructor(edge: EdgeChannel, id: number, sendClosed: () => void) {
-    this.#edge = edge;
-    this.#id = id;
-    this.#sendClosed = sendClosed;
-    this.#timer = setTimeout(() => this.#forget(), ANSWER_TIMEOUT_MS);
-    this.#timer.unref();
-    edge.assign(id, this);
-  }
-
-  describe(): string {
-    return "a dial that was given up";
-  }
-
-  onData(): void {}
-
-  onCircuitFrame(): void {}
-
-  onMessage(message: Message): void {
-    if (message.contentType === EdgeType.StateConnected) this.#sendClosed();
-    this.#forget();
-  }
-
-  onLost(): void {
-    clearTimeout(this.#timer);
-  }
-
-  #forget(): void {
-    clearTimeout(this.#timer);
-    this.#edge.remove(this.#id, this);
   }
 }

@@ -47,10 +47,7 @@ export interface EdgeEndpoint {
   onLost(reason: Error | undefined): void;
 }
 
-/**
- * Routers of older versions end a circuit with a mark that takes it down on its way, and drop what is for an SDK when it does not
- * read fast enough: what was dropped is then gone (docs/compatibility.md, "The end of a stream").
- */
+/** Older routers drop data for an SDK that reads slowly, and take circuits down before their last bytes (docs/compatibility.md, "The end of a stream"). */
 const EOF_SINCE = [1, 6, 16] as const;
 const PROBE_TIMEOUT_MS = 10_000;
 const LATENCY_INTERVAL_MS = 60_000;
@@ -155,7 +152,7 @@ export class EdgeChannel {
     this.#isLeaving = true;
   }
 
-  /** Gives an endpoint a connection id of ours. */
+  /** Gives an endpoint a connection id that this side chooses. */
   register(endpoint: EdgeEndpoint): number {
     do {
       this.#nextId = (this.#nextId % (FIRST_ROUTER_CONN_ID - 1)) + 1;
@@ -173,16 +170,19 @@ export class EdgeChannel {
     return this.#endpoints.has(id);
   }
 
+  /** Tells the router that a connection is over, if it can still be told. */
+  sendClosed(id: number): void {
+    if (this.isClosed) return;
+    this.channel.send({ contentType: EdgeType.StateClosed, headers: new Headers().setU32(EdgeHeader.ConnId, id) });
+  }
+
   /** Forgets the id if it is still this endpoint's. */
   remove(id: number, endpoint: EdgeEndpoint): void {
     this.resume(endpoint);
     if (this.#endpoints.get(id) === endpoint) this.#endpoints.delete(id);
   }
 
-  /**
-   * Stops reading from the router, for every connection on it: the last resort of a connection whose reader does not
-   * keep up. Reading goes on when everybody who paused has resumed or is gone.
-   */
+  /** The last resort of a connection whose reader does not keep up: stops reading for every connection, until all that paused have resumed. */
   pause(by: EdgeEndpoint): void {
     if (this.#pausedBy.size === 0) for (const underlay of this.channel.underlays) underlay.pause();
     this.#pausedBy.add(by);
@@ -193,10 +193,7 @@ export class EdgeChannel {
     for (const underlay of this.channel.underlays) underlay.resume();
   }
 
-  /**
-   * To be called regularly: connections on which the router has sent nothing since the last call are probed, all of them
-   * from time to time, so that the round trip stays known.
-   */
+  /** To be called regularly: probes the connections that were silent since the last call, and from time to time all, for the round trip. */
   watch(): void {
     const { underlays } = this.channel;
     const quiet = underlays.filter((underlay) => this.#watched.get(underlay) === underlay.reads);
@@ -205,10 +202,7 @@ export class EdgeChannel {
     if (isDue || quiet.length > 0) void this.probe(PROBE_TIMEOUT_MS, isDue ? underlays : quiet);
   }
 
-  /**
-   * Measures the round trip on each of these connections. One on which the router neither answers nor sends anything else
-   * meanwhile is given up, and the router with it when that is the last one.
-   */
+  /** Measures the round trip on each of these connections, and closes those on which the router sends nothing at all. */
   async probe(timeoutMs = PROBE_TIMEOUT_MS, underlays: readonly Underlay[] = this.channel.underlays): Promise<void> {
     if (this.isClosed) return;
     this.#probedAt = performance.now();
@@ -290,4 +284,53 @@ export class EdgeChannel {
 /** The version that the router announces; empty when it does not. */
 function versionOf(channel: Channel): string {
   return channel.result.getString(BaseHeader.HelloVersion)?.split("|")[0] ?? "";
+}
+
+export interface HeldIdOptions {
+  readonly limitMs: number;
+  /** For routers that inspect the id. */
+  readonly describe: () => string;
+  /** Whether the router needs the id no more after this message. */
+  readonly isLast: (message: Message) => boolean;
+  readonly onTimeout?: () => void;
+}
+
+/** Keeps the id of a connection that is over here until its router is done with it, for a limited time. It keeps no process alive. */
+export class HeldId implements EdgeEndpoint {
+  readonly connType = ConnType.Dial;
+  readonly describe: () => string;
+  readonly #edge: EdgeChannel;
+  readonly #id: number;
+  readonly #isLast: (message: Message) => boolean;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(edge: EdgeChannel, id: number, o: HeldIdOptions) {
+    this.describe = o.describe;
+    this.#edge = edge;
+    this.#id = id;
+    this.#isLast = o.isLast;
+    this.#timer = setTimeout(() => {
+      this.#forget();
+      o.onTimeout?.();
+    }, o.limitMs).unref();
+    edge.assign(id, this);
+  }
+
+  onData(): void {}
+
+  onCircuitFrame(): void {}
+
+  onMessage(message: Message): void {
+    if (this.#isLast(message)) this.#forget();
+  }
+
+  onLost(): void {
+    clearTimeout(this.#timer);
+    this.#edge.finished(this);
+  }
+
+  #forget(): void {
+    this.#edge.remove(this.#id, this);
+    this.onLost();
+  }
 }

@@ -36,7 +36,7 @@ afterEach(() => {
 });
 
 describe("a router that was lost", () => {
-  it("is tried again every other second while it may be starting anew, and ever more seldom", async () => {
+  it("is tried again every other second while it may be restarting, and ever more seldom", async () => {
     routers.lost(eu);
     await vi.advanceTimersByTimeAsync(5 * minute);
     const gaps = tried.map(({ at }, n) => at - (tried[n - 1]?.at ?? 0));

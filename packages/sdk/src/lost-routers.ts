@@ -1,9 +1,9 @@
 import { jittered } from "@sallyport/async";
 import type { RouterAddress } from "./router-address.ts";
 
-/** A router is tried again at first this often, later after a share of the time that it is away, and in the end not any more. */
+/** Pauses between attempts: at first `firstMs`, later a share of the time that the router is away. */
 const pace = { firstMs: 1_000, share: 0.1, longestMs: 10_000, givenUpAfterMs: 5 * 60_000 };
-/** How often it is asked where a router is that does not come back, at most. */
+/** Minimum time between two searches for routers that do not come back. */
 const SEARCH_INTERVAL_MS = 3_000;
 /** So long after a router went or came back, what went with it (hosts, links) may be on its way to where it will be. */
 const MOTION_MS = 30_000;
@@ -22,7 +22,7 @@ interface Lost {
 }
 
 /**
- * Routers that were connected and are not any more. Most of them are started anew and are back within seconds; they are
+ * Routers that were connected and are not any more. Most of them restart and are back within seconds; they are
  * connected again by then, so that the next one can go.
  */
 export class LostRouters {
@@ -60,7 +60,7 @@ export class LostRouters {
     return true;
   }
 
-  /** A router is connected, by whomever. */
+  /** A router is connected again. */
   connected(router: RouterAddress): void {
     const known = this.#lost.get(router.address);
     if (known === undefined) return;
@@ -102,7 +102,7 @@ export class LostRouters {
     try {
       await this.#o.connect(router);
     } catch {
-      // Said by whoever needs it. Somebody else may have taken the matter on meanwhile.
+      // A dial that needs the router reports the error. Meanwhile another call may have scheduled it.
       if (this.#lost.get(router.address)?.since !== since) return;
       this.#schedule(router, since);
       if (performance.now() - this.#searchedAt < SEARCH_INTERVAL_MS) return;

@@ -95,7 +95,7 @@ it("tries every router when none is connected, and says why each failed", async 
   await expect(routers.best([], never)).rejects.toMatchObject({ code: "NO_ROUTERS" });
 });
 
-it("tells when a router closes a connection at once, and connects anew when it is asked again", async () => {
+it("tells when a router closes a connection at once, and connects again when it is asked", async () => {
   const router = at("near", near);
   const first = await connected(router);
   near.dropAll();
@@ -136,7 +136,7 @@ it("avoids a connected router as long as another one is connected", async () => 
   expect(await routers.best(list, never, new Set([toNear, toFar]))).toBe(toNear);
 });
 
-it("gives up waiting when it is told to, and leaves no rejection that nobody handles", async () => {
+it("gives up waiting when it is told to, and leaves no unhandled rejection", async () => {
   const given = new Error("given up");
   await expect(routers.best([brokenRouter()], AbortSignal.abort(given))).rejects.toBe(given);
   await expect(routers.connect(brokenRouter(), AbortSignal.abort(given))).rejects.toBe(given);

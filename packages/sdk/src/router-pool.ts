@@ -36,12 +36,11 @@ export interface RouterPoolOptions {
 
 /**
  * The connections to routers: one per address, made when needed, shared by everything in a context, and made again when
- * they are lost. Another one is made when the first stands still because an application does not read what came through it.
+ * they are lost. A connection that an unread stream has paused is replaced by another one.
  */
 export class RouterPool {
-  readonly #login: () => Promise<LoginResult>;
+  readonly #o: RouterPoolOptions;
   readonly #log: Logger;
-  readonly #onRefused: () => void;
   readonly #channels = new Map<string, Promise<EdgeChannel>>();
   readonly #open = new Map<string, EdgeChannel>();
   /** Also those that stand still and are no longer offered. */
@@ -57,9 +56,8 @@ export class RouterPool {
 
   constructor(o: RouterPoolOptions) {
     this.#connections = o.connections ?? 1;
-    this.#login = o.login;
+    this.#o = o;
     this.#log = o.log;
-    this.#onRefused = o.onRefused;
     this.#lost = new LostRouters({
       connect: (router) => this.#attempt(router),
       onMissing: o.onMissing ?? (() => {}),
@@ -92,8 +90,8 @@ export class RouterPool {
   }
 
   /**
-   * A connected router out of these, the one with the shortest round trip. The others are connected meanwhile, those that
-   * failed lately after a while that grows. When none is connected, all are tried, and the first that answers is taken.
+   * The connected router with the shortest round trip. The others are connected meanwhile, those that failed lately after a
+   * growing pause. When none is connected, all are dialled, and the first that answers is taken.
    *
    * @param avoided not taken as long as another one is connected
    * @throws RouterError `NO_ROUTERS` when the list is empty, `ROUTERS_UNREACHABLE` when none answers
@@ -130,9 +128,8 @@ export class RouterPool {
     } catch (error) {
       signal.throwIfAborted();
       const reasons = error instanceof AggregateError ? error.errors.map(errorText) : [errorText(error)];
-      throw new RouterError("ROUTERS_UNREACHABLE", `no edge router could be reached: ${reasons.join("; ")}`, {
-        cause: error,
-      });
+      const text = `no edge router could be reached: ${reasons.join("; ")}`;
+      throw new RouterError("ROUTERS_UNREACHABLE", text, { cause: error });
     }
   }
 
@@ -188,11 +185,11 @@ export class RouterPool {
   }
 
   async #dial(router: RouterAddress): Promise<EdgeChannel> {
-    const login = await this.#login();
-    const fail = (error: unknown) =>
-      new RouterError("ROUTER_UNREACHABLE", `router ${router.name} at ${router.address}: ${errorText(error)}`, {
-        cause: error,
-      });
+    const login = await this.#o.login();
+    const fail = (cause: unknown) => {
+      const text = `router ${router.name} at ${router.address}: ${errorText(cause)}`;
+      return new RouterError("ROUTER_UNREACHABLE", text, { cause });
+    };
     const channel = await dialChannel({
       address: router.address,
       identity: login.identity,
@@ -226,7 +223,7 @@ export class RouterPool {
       } else {
         this.#leaveAlone(router);
         this.#lost.refused(router);
-        this.#onRefused();
+        this.#o.onRefused();
       }
     });
     this.#lost.connected(router);
@@ -254,10 +251,7 @@ export function askForGroup(headers: Headers): Headers {
     .setBool(BaseHeader.IsFirstGroupConnection, true);
 }
 
-/**
- * Brings a channel to `wanted` connections, and back to it when one is lost, as long as the channel lives. Failures make
- * it more patient: the channel works with those it has.
- */
+/** Keeps a channel at `wanted` connections as long as it lives, with a pause that grows after failures: it works with fewer, too. */
 export function keepConnections(channel: Channel, wanted: number, log: Logger): void {
   if (!channel.isGrouped || wanted < 2) return;
   let failures = 0;

@@ -89,7 +89,7 @@ const connectBoth = async (): Promise<void> => {
   await Promise.all(listed.map((router) => routers.connect(router, never)));
 };
 
-it("believes a router at once that nobody hosts the service, in a network that stands still", async () => {
+it("believes a router at once that no host offers the service, in a network that stands still", async () => {
   for (const router of [one, other]) router.refusal = noTerminators;
   await expect(dial()).rejects.toMatchObject({ code: "DIAL_REFUSED", text: noTerminators });
   expect(pauses).toBe(0);
@@ -114,7 +114,7 @@ it("goes by another router when one has no way to a host yet", async () => {
   expect(pauses).toBe(1);
 });
 
-it("does not wait for ever", { timeout: 60_000 }, async () => {
+it("does not wait without end", { timeout: 60_000 }, async () => {
   isInMotion = true;
   for (const router of [one, other]) router.refusal = noTerminators;
   const began = performance.now();

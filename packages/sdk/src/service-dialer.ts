@@ -80,10 +80,7 @@ export class ServiceDialer {
     return session.routers.length > 0 ? session : await services.renewDialSession(service, session);
   }
 
-  /**
-   * After a failure: was it about our session, which is replaced then and deserves one more try, or about the service?
-   * A session is worth replacing when the controller no longer knows it, or names other routers than those that failed.
-   */
+  /** After a failure: whether the controller no longer knows the session, or names other routers for it: one more try then. */
   async #isAboutSession(error: unknown, service: Service, used: ServiceSession): Promise<boolean> {
     const { services } = this.#parts;
     if (error instanceof RouterDialError && error.failure === "refused") {
@@ -103,24 +100,17 @@ function lacksSome(session: ServiceSession, other: ServiceSession): boolean {
   return other.routers.some(({ address }) => !session.routers.some((router) => router.address === address));
 }
 
-/**
- * The patience of one dial with routers that come and go: hosts that are on their way to another router, links that are not
- * there yet. A network that stands still is believed at once.
- */
+/** Repeats a dial while routers come and go, as hosts and links follow them. In a network that stands still a failure is final. */
 class PassingFailures {
-  readonly #parts: Pick<ServiceDialerParts, "routers" | "log">;
+  readonly #parts: ServiceDialerParts;
   readonly #service: string;
-  readonly #signals: Pick<ServiceDial, "signal" | "given">;
+  readonly #signals: ServiceDial;
   /** Another router may have a way where these have none. */
   readonly refusedBy = new Set<EdgeChannel>();
   #since: number | undefined;
   readonly #backoff = new Backoff(pauses);
 
-  constructor(
-    parts: Pick<ServiceDialerParts, "routers" | "log">,
-    service: string,
-    signals: Pick<ServiceDial, "signal" | "given">,
-  ) {
+  constructor(parts: ServiceDialerParts, service: string, signals: ServiceDial) {
     this.#parts = parts;
     this.#service = service;
     this.#signals = signals;
@@ -134,10 +124,8 @@ class PassingFailures {
       error instanceof RouterError || (error instanceof RouterDialError && error.failure !== "unencrypted");
     const leftMs = this.#since + PATIENCE_MS - now;
     if (!mayPass || !this.#parts.routers.isInMotion || leftMs <= 0) throw error;
-    this.#parts.log.debug(
-      { service: this.#service, reason: errorText(error) },
-      "routers come and go; the dial is tried again",
-    );
+    const fields = { service: this.#service, reason: errorText(error) };
+    this.#parts.log.debug(fields, "routers come and go; the dial is tried again");
     if (edge !== undefined) this.refusedBy.add(edge);
     const { signal, given } = this.#signals;
     await pause(jittered(Math.min(this.#backoff.next(), leftMs), [0.75, 1.25]), signal);
@@ -151,10 +139,7 @@ const SERVICE_UNAVAILABLE = 503;
 /** Failures of the way to the controller, as the operating system names them; not those of its certificate. */
 const systemFailure = /^E(?!RR_)[A-Z_]+$/;
 
-/**
- * The patience of one dial with a controller that is away: what is asked of it is asked again, as long as the dial's
- * signal allows. A refusal is an answer and ends it.
- */
+/** Repeats the questions of one dial while the controller is away, as long as the dial's signal allows. A refusal is an answer. */
 export class ControllerOutage {
   readonly #signal: AbortSignal;
   /** Why the controller could not be asked the last time; undefined when it answered. */

@@ -81,10 +81,7 @@ export class ServiceDirectory {
     return this.#dialSessions.get(service.id) ?? this.#keep(service, this.createSession(service, "Dial"));
   }
 
-  /**
-   * The session for dialling after `used` did not lead to a connection: the same with the routers of now, or a new one
-   * when it is void or the controller no longer knows it. Those who fail together get the same.
-   */
+  /** The session after `used` led to no connection: with its current routers, or a new one when it is void. Dials that fail together share it. */
   async renewDialSession(service: Service, used: ServiceSession, isVoid = false): Promise<ServiceSession> {
     const held = this.#dialSessions.get(service.id);
     const current = await held?.catch(() => undefined);
@@ -96,10 +93,7 @@ export class ServiceDirectory {
     );
   }
 
-  /**
-   * Learns where the routers of the sessions for dialling are now. Those that are away stay in them: they may come back
-   * where they were. @throws as `call`
-   */
+  /** Learns where the routers of dial sessions are now. Those that are away stay: they may return. @throws as `call` */
   async refreshDialSessions(): Promise<void> {
     await Promise.all(
       [...this.#dialSessions].map(async ([id, held]) => {

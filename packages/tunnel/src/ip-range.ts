@@ -1,22 +1,22 @@
 import { isIP, isIPv6 } from "node:net";
 
-export type Family = 4 | 6;
+export type IpFamily = 4 | 6;
 
 /** Addresses that have the first `length` bits in common with `base`. */
 export interface IpRange {
-  readonly family: Family;
+  readonly family: IpFamily;
   /** Lowest address: the bits after `length` are zero. */
   readonly base: bigint;
   readonly length: number;
 }
 
 /** Bits of an address. */
-export function widthOf(family: Family): number {
+export function widthOf(family: IpFamily): number {
   return family === 4 ? 32 : 128;
 }
 
 /** An IPv4 or IPv6 address as a number; undefined for other text. A mapped IPv4 address (`::ffff:192.0.2.1`) is that IPv4 address. */
-export function parseIp(text: string): { family: Family; value: bigint } | undefined {
+export function parseIp(text: string): { family: IpFamily; value: bigint } | undefined {
   switch (isIP(text)) {
     case 4:
       return { family: 4, value: parseIpv4(text) };
@@ -38,7 +38,7 @@ export function parseRange(text: string): IpRange | undefined {
   if (length === undefined) return { family: ip.family, base: ip.value, length: width };
   const bits = Number(length);
   if (!/^\d{1,3}$/.test(length) || bits > width) return undefined;
-  // The prefix of a mapped address counts the bits of an IPv6 address; nobody means that.
+  // The prefix of a mapped address counts the bits of an IPv6 address, which no author means.
   if (ip.family === 4 && isIPv6(address)) return undefined;
   const hostBits = BigInt(width - bits);
   return { family: ip.family, base: (ip.value >> hostBits) << hostBits, length: bits };
@@ -62,7 +62,7 @@ export function parsePrefix(text: string): IpRange {
   return { family: ip.family, base: (ip.value >> hostBits) << hostBits, length: count };
 }
 
-export function contains(range: IpRange, ip: { readonly family: Family; readonly value: bigint }): boolean {
+export function contains(range: IpRange, ip: { readonly family: IpFamily; readonly value: bigint }): boolean {
   if (range.family !== ip.family) return false;
   const hostBits = BigInt(widthOf(range.family) - range.length);
   return ip.value >> hostBits === range.base >> hostBits;
@@ -87,7 +87,7 @@ export function withoutContained(ranges: readonly IpRange[]): IpRange[] {
   return kept;
 }
 
-export function formatIp(family: Family, value: bigint): string {
+export function formatIp(family: IpFamily, value: bigint): string {
   if (family === 4) return [24n, 16n, 8n, 0n].map((shift) => (value >> shift) & 0xffn).join(".");
   const groups = Array.from({ length: 8 }, (_, i) => ((value >> BigInt(112 - 16 * i)) & 0xffffn).toString(16));
   // The longest run of zeros, two groups at least, is left out.

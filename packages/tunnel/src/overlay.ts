@@ -70,7 +70,7 @@ export interface Overlay {
   close(): Promise<void>;
 }
 
-/** A terminator of ours. */
+/** A terminator of this tunneler. */
 export interface HostedTerminator {
   /** It could be dialled, once at least; undefined where that is not known. */
   readonly isEstablished?: boolean | undefined;
@@ -87,7 +87,7 @@ export interface OverlayIncomingDial {
   readonly appData: Buffer | undefined;
   /** Name of the identity that dialled, when it is known. */
   readonly callerId: string | undefined;
-  /** Aborted when nobody waits for the answer any more. */
+  /** Aborted when the dialer no longer waits for the answer. */
   readonly signal?: AbortSignal | undefined;
   /**
    * Makes the connection. The addresses (`ip:port` of the connection to the target) are told to the dialer where the

@@ -1,6 +1,6 @@
 import { lookup } from "node:dns/promises";
 import { TUNNEL_DEFAULTS } from "@sallyport/router-config/tunnel-defaults";
-import { Context, type Hosted, type IdentityFile, type IdentityInfo, type Service } from "@sallyport/sdk";
+import { Context, type IdentityFile, type IdentityInfo, type Service } from "@sallyport/sdk";
 import { type Logger, silentLogger } from "@sallyport/wire";
 import type {
   HostedTerminator,
@@ -114,7 +114,7 @@ export class SdkOverlay implements Overlay {
   }
 
   async host(service: OverlayService, o: OverlayHosting): Promise<HostedTerminator> {
-    return new SdkTerminator(this.#context, service, o);
+    return sdkTerminator(this.#context, service, o);
   }
 
   async close(): Promise<void> {
@@ -163,41 +163,29 @@ function overlayService(service: Service, identity: IdentityInfo): OverlayServic
 }
 
 /** A terminator as the SDK keeps it: one on each of several routers, all offered alike. */
-export class SdkTerminator implements HostedTerminator {
-  readonly #hosted: Hosted;
-  #isEstablished = false;
-
-  constructor(context: Context, service: OverlayService, o: OverlayHosting) {
-    this.#hosted = context.host(service.name, {
-      cost: o.cost,
-      precedence: o.precedence,
-      ...(o.instanceId === undefined ? {} : { instance: o.instanceId }),
-      onDial: (dial) => {
-        const { appData, callerId, signal } = dial;
-        const accept = async ({ kind }: { kind: "stream" | "datagrams" }) =>
-          await dial.accept({ datagrams: kind === "datagrams" });
-        // A refusal that finds its router gone, or too full to take it, is nobody's any more.
-        o.onDial({ appData, callerId, signal, accept, reject: (reason) => dial.reject(reason) }).catch(() => {});
-      },
-    });
-    void this.#hosted.established.then(() => {
-      this.#isEstablished = true;
-    });
-  }
-
-  get isEstablished(): boolean {
-    return this.#isEstablished;
-  }
-
-  async update(o: Parameters<HostedTerminator["update"]>[0]): Promise<void> {
-    this.#hosted.update(o);
-  }
-
-  healthEvent(passed: boolean): void {
-    this.#hosted.healthEvent(passed);
-  }
-
-  async close(): Promise<void> {
-    await this.#hosted.close();
-  }
+function sdkTerminator(context: Context, service: OverlayService, o: OverlayHosting): HostedTerminator {
+  const hosted = context.host(service.name, {
+    cost: o.cost,
+    precedence: o.precedence,
+    ...(o.instanceId === undefined ? {} : { instance: o.instanceId }),
+    onDial: (dial) => {
+      const { appData, callerId, signal } = dial;
+      const accept = async ({ kind }: { kind: "stream" | "datagrams" }) =>
+        await dial.accept({ datagrams: kind === "datagrams" });
+      // A refusal is lost when its router is gone, or too full to take it.
+      o.onDial({ appData, callerId, signal, accept, reject: (reason) => dial.reject(reason) }).catch(() => {});
+    },
+  });
+  let isEstablished = false;
+  void hosted.established.then(() => {
+    isEstablished = true;
+  });
+  return {
+    get isEstablished() {
+      return isEstablished;
+    },
+    update: async (change) => hosted.update(change),
+    healthEvent: (passed) => hosted.healthEvent(passed),
+    close: async () => await hosted.close(),
+  };
 }

@@ -22,9 +22,9 @@ interface Running {
 }
 
 /** One of the two things that are done for a service. */
-interface Side {
+interface RunSide {
   readonly name: "dial" | "bind";
-  /** What it depends on: another value means starting it anew. */
+  /** What it depends on: another value means a new start. */
   wanted: unknown;
   running: Running | undefined;
   retry: NodeJS.Timeout | undefined;
@@ -38,8 +38,8 @@ export class ServiceRun {
   readonly name: string;
   readonly #parts: RunParts;
   readonly #log: Logger;
-  readonly #dial: Side = { name: "dial", wanted: undefined, running: undefined, retry: undefined };
-  readonly #bind: Side = { name: "bind", wanted: undefined, running: undefined, retry: undefined };
+  readonly #dial: RunSide = { name: "dial", wanted: undefined, running: undefined, retry: undefined };
+  readonly #bind: RunSide = { name: "bind", wanted: undefined, running: undefined, retry: undefined };
   /** One change after the other. */
   readonly #work = new SerialQueue();
 
@@ -85,21 +85,19 @@ export class ServiceRun {
     });
   }
 
-  async #become(side: Side, wanted: unknown, start: (() => Promise<Running>) | undefined): Promise<void> {
+  async #become(side: RunSide, wanted: unknown, start: (() => Promise<Running>) | undefined): Promise<void> {
     if (isDeepStrictEqual(wanted, side.wanted)) return;
     side.wanted = wanted;
     await this.#stop(side);
     if (wanted !== undefined && start !== undefined) await this.#start(side, start);
   }
 
-  async #start(side: Side, start: () => Promise<Running>): Promise<void> {
+  async #start(side: RunSide, start: () => Promise<Running>): Promise<void> {
     try {
       side.running = await start();
     } catch (err) {
-      this.#log.error(
-        { service: this.name, err, retryMs: RETRY_MS },
-        side.name === "dial" ? "the service cannot be intercepted" : "the service cannot be hosted",
-      );
+      const text = side.name === "dial" ? "the service cannot be intercepted" : "the service cannot be hosted";
+      this.#log.error({ service: this.name, err, retryMs: RETRY_MS }, text);
       side.retry = setTimeout(() => {
         const { wanted } = side;
         void this.#work.run(async () => {
@@ -110,7 +108,7 @@ export class ServiceRun {
     }
   }
 
-  async #stop(side: Side): Promise<void> {
+  async #stop(side: RunSide): Promise<void> {
     clearTimeout(side.retry);
     const { running } = side;
     side.running = undefined;
@@ -143,10 +141,8 @@ export class ServiceRun {
     if (config === "bad") return undefined;
     if (interceptor !== undefined) return config ?? (interceptor.interceptsByName === true ? withoutConfig : undefined);
     if (config !== undefined) {
-      this.#log.debug(
-        { service: service.name },
-        "failed to intercept service: can not intercept services in host mode",
-      );
+      const text = "failed to intercept service: can not intercept services in host mode";
+      this.#log.debug({ service: service.name }, text);
     }
     return undefined;
   }
@@ -166,10 +162,8 @@ export class ServiceRun {
     } catch (error) {
       if (!(error instanceof ServiceConfigError)) throw error;
       const { configType, path } = error;
-      this.#log.error(
-        { service: service.name, permission, configType, path, reason: error.message },
-        "a config cannot be used; this permission of the service is not used",
-      );
+      const fields = { service: service.name, permission, configType, path, reason: error.message };
+      this.#log.error(fields, "a config cannot be used; this permission of the service is not used");
       return "bad";
     }
   }

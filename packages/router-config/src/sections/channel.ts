@@ -1,6 +1,6 @@
 import { HELLO_TIMEOUT_MS } from "@sallyport/wire";
 import { z } from "zod";
-import { boolean, decimal, dialled, duration, integer, name, section } from "../scalars.ts";
+import { boolean, decimal, dialled, duration, integer, name, refuse, section } from "../scalars.ts";
 
 /** Defaults of `outQueueSize`: of control channels, and of the channels of links and SDKs. */
 export const OUT_QUEUE_SIZE = { control: 4, channel: 64 } as const;
@@ -43,14 +43,8 @@ const rateLimiter = section({
   increaseCheckInterval: integer({ min: 1 }).default(10),
   decreaseCheckInterval: integer({ min: 1 }).default(10),
 }).superRefine((limiter, ctx) => {
-  if (limiter.minSize > limiter.maxSize) {
-    ctx.addIssue({
-      code: "custom",
-      path: ["minSize"],
-      params: { expected: `at most maxSize (${limiter.maxSize})` },
-      input: limiter.minSize,
-    });
-  }
+  const { minSize, maxSize } = limiter;
+  if (minSize > maxSize) refuse(ctx, ["minSize"], `at most maxSize (${maxSize})`, minSize);
 });
 
 /** How the router reaches its controllers. Specification: "ctrl". */

@@ -9,6 +9,7 @@ import {
   integer,
   name,
   oneOf,
+  refuse,
   section,
   textList,
 } from "../scalars.ts";
@@ -16,7 +17,7 @@ import { channelKeys, channelOptions, heartbeatKeys, OUT_QUEUE_SIZE } from "./ch
 
 const DAY = 24 * 3_600_000;
 const links = { outQueueSize: OUT_QUEUE_SIZE.channel, bounded: false };
-/** Hosts that mean every address of this machine, and none to anybody else. */
+/** Hosts that mean every address of this machine, and no address to other machines. */
 const ANY_HOST: ReadonlySet<string> = new Set(["", "0.0.0.0", "::"]);
 const groups = textList().default(["default"]);
 const addresses = "tls:0.0.0.0:3022";
@@ -28,14 +29,8 @@ const backoff = (d: { min: number; max: number; factor: number }) =>
     maxRetryInterval: duration({ min: 10, max: DAY }).default(d.max),
     retryBackoffFactor: decimal({ min: 1, max: 100 }).default(d.factor),
   })
-    .superRefine((value, ctx) => {
-      if (value.minRetryInterval <= value.maxRetryInterval) return;
-      ctx.addIssue({
-        code: "custom",
-        path: ["minRetryInterval"],
-        params: { expected: "at most maxRetryInterval" },
-        input: `${value.minRetryInterval}ms`,
-      });
+    .superRefine(({ minRetryInterval: min, maxRetryInterval: max }, ctx) => {
+      if (min > max) refuse(ctx, ["minRetryInterval"], "at most maxRetryInterval", `${min}ms`);
     })
     .prefault({});
 
@@ -49,30 +44,20 @@ const listener = section({
   bindInterface: name("a network interface").optional(),
   options: section({ ...channelKeys(links), advertise: advertised().optional() }).prefault({}),
 }).transform((entry, ctx) => {
-  const wrong = (path: string[], expected: string, input?: unknown): never => {
-    ctx.addIssue({ code: "custom", path, params: { expected }, input });
-    return z.NEVER;
-  };
   const { address: other, advertise: own, bind = other, options, ...rest } = entry;
-  if (bind === undefined) return wrong(["bind"], `a listening address such as ${addresses}`);
+  if (bind === undefined) return refuse(ctx, ["bind"], `a listening address such as ${addresses}`);
   const { advertise: inOptions, ...channel } = options;
   const given = own ?? inOptions;
   if (given?.protocol !== undefined && given.protocol !== bind.protocol) {
     const path = own === undefined ? ["options", "advertise"] : ["advertise"];
-    return wrong(path, `<host>:<port>, or the protocol of bind (${bind.protocol}) before it`);
+    return refuse(ctx, path, `<host>:<port>, or the protocol of bind (${bind.protocol}) before it`);
   }
   if (given === undefined && (bind.port === 0 || ANY_HOST.has(bind.host))) {
-    return wrong(["advertise"], "<host>:<port> that other routers can reach");
+    return refuse(ctx, ["advertise"], "<host>:<port> that other routers can reach");
   }
-  const reachable: Address = { ...(given ?? bind), protocol: bind.protocol };
-  return {
-    ...rest,
-    options: channel,
-    bind,
-    /** What other routers dial, always with its protocol. */
-    advertise: reachable,
-    advertiseText: formatAddress(reachable),
-  };
+  /** What other routers dial, always with its protocol. */
+  const advertise: Address = { ...(given ?? bind), protocol: bind.protocol };
+  return { ...rest, options: channel, bind, advertise, advertiseText: formatAddress(advertise) };
 });
 
 const dialer = section({

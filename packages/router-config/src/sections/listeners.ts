@@ -10,6 +10,7 @@ import {
   ignored,
   integer,
   name,
+  refuse,
   scalar,
   section,
   text,
@@ -46,14 +47,9 @@ export const xgressKeys = {
 
 const binding = <const T extends string>(value: T) => z.literal(value);
 
-const missing = (ctx: z.core.$RefinementCtx, path: string[], what: string) => {
-  ctx.issues.push({ code: "custom", path, message: what, params: { expected: what }, input: undefined });
-  return z.NEVER;
-};
-
 /** Address of a listener: `address` or `bind`. */
 function listening(entry: { address?: Address | undefined; bind?: Address | undefined }, ctx: z.core.$RefinementCtx) {
-  return entry.address ?? entry.bind ?? missing(ctx, ["address"], "a listening address such as tls:0.0.0.0:3022");
+  return entry.address ?? entry.bind ?? refuse(ctx, ["address"], "a listening address such as tls:0.0.0.0:3022");
 }
 
 const edgeOptions = section({
@@ -75,16 +71,10 @@ const edge = section({
 }).transform((entry, ctx) => {
   const { advertise: inOptions, getSessionTimeout: _unused, ...options } = entry.options;
   const advertise =
-    inOptions ?? entry.advertise ?? missing(ctx, ["options", "advertise"], "<host>:<port> that SDKs can reach");
+    inOptions ?? entry.advertise ?? refuse(ctx, ["options", "advertise"], "<host>:<port> that SDKs can reach");
   const address = listening(entry, ctx);
   if (options.workers > 0 && address.protocol !== "tls") {
-    const what = `0 where the address is ${address.protocol}: threads take only tls`;
-    ctx.issues.push({
-      code: "custom",
-      path: ["options", "workers"],
-      params: { expected: what },
-      input: options.workers,
-    });
+    refuse(ctx, ["options", "workers"], `0 where the address is ${address.protocol}: threads take only tls`);
   }
   return {
     binding: entry.binding,
@@ -95,42 +85,40 @@ const edge = section({
   };
 });
 
+const bound = <const T extends string>(kind: T, protocols: readonly string[]) => ({
+  binding: binding(kind),
+  address: address(...protocols).optional(),
+  bind: address(...protocols).optional(),
+  advertise: advertised().optional(),
+  options: section({ ...xgressKeys, advertise: advertised().optional() }).prefault({}),
+});
+
 const plain = <const T extends string>(kind: T, protocols: readonly string[]) =>
-  section({
-    binding: binding(kind),
-    address: address(...protocols).optional(),
-    bind: address(...protocols).optional(),
-    advertise: advertised().optional(),
-    options: section({ ...xgressKeys, advertise: advertised().optional() }).prefault({}),
-  }).transform((entry, ctx) => ({ binding: entry.binding, address: listening(entry, ctx), options: entry.options }));
+  section(bound(kind, protocols)).transform((entry, ctx) => {
+    const { binding, options } = entry;
+    return { binding, address: listening(entry, ctx), options };
+  });
 
 const proxy = <const T extends string>(kind: T, protocols: readonly string[]) =>
-  section({
-    binding: binding(kind),
-    address: address(...protocols).optional(),
-    bind: address(...protocols).optional(),
-    advertise: advertised().optional(),
-    service: name("the service that every connection goes to"),
-    options: section({ ...xgressKeys, advertise: advertised().optional() }).prefault({}),
-  }).transform((entry, ctx) => ({
-    binding: entry.binding,
-    address: listening(entry, ctx),
-    service: entry.service,
-    options: entry.options,
-  }));
+  section({ ...bound(kind, protocols), service: name("the service that every connection goes to") }).transform(
+    (entry, ctx) => {
+      const { binding, service, options } = entry;
+      return { binding, address: listening(entry, ctx), service, options };
+    },
+  );
 
 const tunnelMode = scalar<string, string>("one of host, proxy, tproxy", (input) =>
   typeof input === "string" && /^(?:host|proxy|tproxy|tproxy:.+)$/.test(input) ? input : undefined,
 );
 
-export interface ProxyService {
+export interface ProxiedService {
   readonly service: string;
   readonly port: number;
   readonly protocol: "tcp" | "udp";
 }
 
 const proxyServices = z.array(
-  scalar<string, ProxyService>("<service>:<port>", (input) => {
+  scalar<string, ProxiedService>("<service>:<port>", (input) => {
     const match = /^(.+?):(\d{1,5})(?::(tcp|udp))?$/.exec(typeof input === "string" ? input : "");
     const port = Number(match?.[2]);
     if (match === null || port < 1 || port > 65_535) return undefined;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { boolean, duration, hostPort, integer, name, oneOf, section, text } from "../scalars.ts";
+import { boolean, duration, hostPort, integer, name, oneOf, refuse, section, text } from "../scalars.ts";
 import { identity } from "./identity.ts";
 
 /** Reports to the controllers. Specification: "metrics". */
@@ -37,10 +37,6 @@ export const profile = section({
   }).optional(),
 });
 
-/** Nothing older than TLS 1.2 is spoken, whatever the file allows. */
-const minTlsVersion = () => oneOf("TLS1.0", "TLS1.1", "TLS1.2", "TLS1.3");
-const maxTlsVersion = () => oneOf("TLS1.2", "TLS1.3");
-
 const webServer = section({
   name: name(),
   apis: z
@@ -54,17 +50,12 @@ const webServer = section({
     readTimeout: duration({ min: 1 }).default(5000),
     writeTimeout: duration({ min: 1 }).default(10_000),
     idleTimeout: duration({ min: 1 }).default(5000),
-    minTLSVersion: minTlsVersion().default("TLS1.2"),
-    maxTLSVersion: maxTlsVersion().default("TLS1.3"),
+    // Nothing older than TLS 1.2 is spoken, whatever the file allows.
+    minTLSVersion: oneOf("TLS1.0", "TLS1.1", "TLS1.2", "TLS1.3").default("TLS1.2"),
+    maxTLSVersion: oneOf("TLS1.2", "TLS1.3").default("TLS1.3"),
   })
-    .superRefine((value, ctx) => {
-      if (value.minTLSVersion <= value.maxTLSVersion) return;
-      ctx.addIssue({
-        code: "custom",
-        path: ["minTLSVersion"],
-        params: { expected: `at most maxTLSVersion (${value.maxTLSVersion})` },
-        input: value.minTLSVersion,
-      });
+    .superRefine(({ minTLSVersion: min, maxTLSVersion: max }, ctx) => {
+      if (min > max) refuse(ctx, ["minTLSVersion"], `at most maxTLSVersion (${max})`, min);
     })
     .prefault({}),
 });

@@ -5,8 +5,8 @@ import { DataCarrier } from "./data-carrier.ts";
 import { FlowCarrier } from "./flow-carrier.ts";
 
 /**
- * Makes what carries a connection and gives it the connection id: with flow control of ours when the router's message
- * says that it leaves it to us, else by Data messages (docs/protocol/edge.md "Flow control by the SDK").
+ * Makes what carries a connection and gives it the connection id: with the SDK's flow control when the router's message
+ * leaves it to the SDK, else by Data messages (docs/protocol/edge.md "Flow control by the SDK").
  *
  * @param o.headers of StateConnected, or of Dial
  */

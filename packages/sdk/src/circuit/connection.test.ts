@@ -189,7 +189,7 @@ describe("reading", () => {
     await once(slow, "readable");
     other.write("few");
     const reading = readAll(other);
-    // What one connection leaves unread is bounded; when it is read, everybody's data flows again.
+    // What one connection leaves unread is bounded; when it is read, the data of every connection flows again.
     expect(slow.readableLength).toBeLessThan(5 * 1024 * 1024);
     expect((await readAll(slow)).length).toBe(total);
     expect((await reading).toString()).toBe("little");

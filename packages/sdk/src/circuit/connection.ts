@@ -17,7 +17,7 @@ export class EdgeConnection extends Duplex {
   readonly appData: Buffer | undefined;
   /** True when the bytes are encrypted between this process and the other end. */
   readonly isEncrypted: boolean;
-  // What libraries written for net.Socket look at.
+  // For libraries written for net.Socket.
   readonly connecting = false;
   readonly pending = false;
   readonly remoteAddress: string;

@@ -14,13 +14,14 @@ import {
   writeFramePrefix,
   writeU32Header,
 } from "@sallyport/wire";
-import type { EdgeChannel, EdgeEndpoint } from "../edge-channel.ts";
+import { type EdgeChannel, type EdgeEndpoint, HeldId } from "../edge-channel.ts";
 import type { Carrier, CarrierReceiver } from "./carrier.ts";
 
 /** Bytes that wait for the application before the whole router connection is paused. */
 const MAX_UNREAD = 4 * 1024 * 1024;
+const LINGER_MS = 30_000;
 
-/** With these words a router says that the network took the circuit down; peers' routers do not always tell that from a close. */
+/** Texts by which a router says that the network took the circuit down; OpenZiti's do not always distinguish that from a close. */
 const cutReasons: readonly string[] = [CLOSED_BY_NETWORK, "xgress unrouted"];
 
 interface Unread {
@@ -147,11 +148,26 @@ export class DataCarrier implements Carrier, EdgeEndpoint {
     this.#edge.remove(this.#id, this);
     if (this.#isOver || this.#edge.isClosed) return;
     if (this.#endedLast) {
-      new Lingering(this.#edge, this.#id);
+      this.#linger();
       return;
     }
     const headers = new Headers().setU32(EdgeHeader.ConnId, this.#id);
     this.#edge.channel.send({ contentType: EdgeType.StateClosed, headers }, this.#fair().underlay);
+  }
+
+  /**
+   * Keeps the id until the other end closes it. The end that finished last must not close first: its bytes may still be on
+   * their way, and routers in the field stop repeating lost ones at the close.
+   */
+  #linger(): void {
+    const [edge, id] = [this.#edge, this.#id];
+    const held = new HeldId(edge, id, {
+      limitMs: LINGER_MS,
+      describe: () => JSON.stringify({ id, state: "ended in both directions" }),
+      isLast: (message) => message.contentType === EdgeType.StateClosed,
+      onTimeout: () => edge.sendClosed(id),
+    });
+    edge.finishing(held);
   }
 
   #keep(unread: Unread): void {
@@ -204,57 +220,4 @@ function reserveData(output: Output, connectionId: number, bodyLength: number, f
   let at = writeFramePrefix(slab, offset, EdgeType.Data, output.nextSequence(), headersLength, bodyLength);
   at = writeU32Header(slab, at, EdgeHeader.ConnId, connectionId);
   return flags === 0 ? at : writeU32Header(slab, at, EdgeHeader.Flags, flags);
-}
-
-const LINGER_MS = 30_000;
-
-/**
- * Keeps the id of a connection that both ends have ended, until the other end closes it. Whoever ended last must not
- * close first: its bytes may still be on their way, and routers in the field stop repeating lost ones at the close. No
- * process is kept alive by it, and the end of its context waits for it as for other last bytes, a moment at most.
- */
-export class Lingering implements EdgeEndpoint {
-  readonly connType = ConnType.Dial;
-  readonly #edge: EdgeChannel;
-  readonly #id: number;
-  readonly #timer: NodeJS.Timeout;
-
-  constructor(edge: EdgeChannel, id: number) {
-    this.#edge = edge;
-    this.#id = id;
-    this.#timer = setTimeout(() => this.#close(), LINGER_MS);
-    this.#timer.unref();
-    edge.finishing(this);
-    edge.assign(id, this);
-  }
-
-  describe(): string {
-    return JSON.stringify({ id: this.#id, state: "ended in both directions" });
-  }
-
-  onData(): void {}
-
-  onCircuitFrame(): void {}
-
-  onMessage(message: Message): void {
-    if (message.contentType === EdgeType.StateClosed) this.#forget();
-  }
-
-  onLost(): void {
-    clearTimeout(this.#timer);
-    this.#edge.finished(this);
-  }
-
-  #close(): void {
-    this.#forget();
-    if (this.#edge.isClosed) return;
-    const headers = new Headers().setU32(EdgeHeader.ConnId, this.#id);
-    this.#edge.channel.send({ contentType: EdgeType.StateClosed, headers });
-  }
-
-  #forget(): void {
-    clearTimeout(this.#timer);
-    this.#edge.remove(this.#id, this);
-    this.#edge.finished(this);
-  }
 }

@@ -148,7 +148,7 @@ test("what was written before a close still arrives; the router connection knows
 test("when the network takes the circuit down, what has arrived can still be read, then it ends", async () => {
   await serveStreams((connection) => connection.end(Buffer.alloc(MiB, 7)));
   const messages = await connect();
-  // Nobody reads yet: all of it is held by the circuit.
+  // The application does not read yet: all of it is held by the circuit.
   await expect.poll(() => client.circuits.counters.bytesIn).toBeGreaterThan(MiB);
   router.unroute(0);
   const connection = new EdgeConnection(messages, { allowHalfOpen: true });

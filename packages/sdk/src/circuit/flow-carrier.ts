@@ -29,10 +29,7 @@ import type { Carrier, CarrierReceiver } from "./carrier.ts";
 /** An acknowledgement behind this much is of no use any more. */
 const MAX_ACK_BACKLOG = 8 * 1024 * 1024;
 
-/**
- * How long what is still on its way may take behind the message that the circuit is gone, since the last of it: routers in the
- * field put that message ahead of the payloads that wait.
- */
+/** How long payloads may arrive behind the message that the circuit is gone: routers in the field send it ahead of them. */
 const OVERTAKEN_MS = 1_000;
 
 /**

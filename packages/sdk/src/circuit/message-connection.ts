@@ -259,7 +259,7 @@ export class MessageConnection implements CarrierReceiver {
     this.#held.push(handler.memory === undefined ? Buffer.from(bytes) : bytes);
   }
 
-  /** Something arrived that nobody has taken yet. */
+  /** Something arrived that the handler has not taken yet. */
   get #hasUntaken(): boolean {
     return this.#held.length > 0 || this.#handler === undefined;
   }
@@ -285,7 +285,7 @@ export class MessageConnection implements CarrierReceiver {
   }
 }
 
-/** Each part takes many times its own bytes here; messages of this many are nobody's batch of datagrams. */
+/** Each part takes many times its own bytes in memory; no batch of datagrams has more. */
 const MAX_PARTS = 32_768;
 
 /** The parts of a message that have bytes; undefined when there are too many. */

@@ -9,10 +9,10 @@ import {
   type StreamEncryptor,
 } from "./sodium.ts";
 
-/** Where messages are decrypted to when nobody keeps them: consumed before the next one, whosever it is. */
+/** Where messages are decrypted to when no handler keeps them: each is consumed before the next one of any connection. */
 let scratch = Buffer.allocUnsafeSlow(96 * 1024);
 
-/** Memory for `size` bytes that are consumed before anybody asks again. */
+/** Memory for `size` bytes that are consumed before the next call. */
 export function scratchMemory(size: number): Buffer {
   if (size > scratch.length) scratch = Buffer.allocUnsafeSlow(size);
   return scratch.subarray(0, size);

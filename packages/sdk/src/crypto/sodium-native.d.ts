@@ -1,25 +1,11 @@
 /** The few functions of sodium-native that the SDK uses; the package brings no declarations. */
 declare module "sodium-native" {
+  type DeriveKeys = (rx: Uint8Array, tx: Uint8Array, own: Uint8Array, secret: Uint8Array, peer: Uint8Array) => void;
   interface SodiumNative {
-    crypto_kx_PUBLICKEYBYTES: number;
-    crypto_kx_SECRETKEYBYTES: number;
-    crypto_kx_SESSIONKEYBYTES: number;
     crypto_secretstream_xchacha20poly1305_STATEBYTES: number;
     crypto_kx_keypair(publicKey: Uint8Array, secretKey: Uint8Array): void;
-    crypto_kx_client_session_keys(
-      rx: Uint8Array,
-      tx: Uint8Array,
-      own: Uint8Array,
-      secret: Uint8Array,
-      peer: Uint8Array,
-    ): void;
-    crypto_kx_server_session_keys(
-      rx: Uint8Array,
-      tx: Uint8Array,
-      own: Uint8Array,
-      secret: Uint8Array,
-      peer: Uint8Array,
-    ): void;
+    crypto_kx_client_session_keys: DeriveKeys;
+    crypto_kx_server_session_keys: DeriveKeys;
     crypto_secretstream_xchacha20poly1305_init_push(state: Uint8Array, header: Uint8Array, key: Uint8Array): void;
     crypto_secretstream_xchacha20poly1305_push(
       state: Uint8Array,

@@ -26,13 +26,7 @@ export async function fetchCaBundle(
   signal?: AbortSignal,
   connect?: Connect,
 ): Promise<CaBundle> {
-  const response = await enrollmentRequest({
-    method: "GET",
-    url: issuerUrl(issuer, PATH),
-    trust,
-    connect,
-    ...(signal === undefined ? {} : { signal }),
-  });
+  const response = await enrollmentRequest({ method: "GET", url: issuerUrl(issuer, PATH), trust, connect, signal });
   if (response.status !== 200) {
     throw new EnrollmentError("NO_CA", `${issuer.host} answered the request for its CA bundle with ${response.status}`);
   }

@@ -27,23 +27,17 @@ export interface EnrollOptions {
  */
 export async function enroll(jwt: string, options: EnrollOptions = {}): Promise<IdentityFile> {
   const { signal } = options;
-  const token = await verifyEnrollmentToken(jwt, signal === undefined ? {} : { signal });
+  const token = await verifyEnrollmentToken(jwt, { signal });
   const { issuer } = token;
   if (token.method !== "ott") {
-    throw new EnrollmentError(
-      "METHOD_UNSUPPORTED",
-      `expected a token of the enrollment method ott, got ${token.method}; ask for a one-time token of an identity`,
-    );
+    const found = `got ${token.method}; ask for a one-time token of an identity`;
+    throw new EnrollmentError("METHOD_UNSUPPORTED", `expected a token of the enrollment method ott, ${found}`);
   }
   const authorities = await fetchCaBundle(issuer, { leaf: token.leaf }, signal);
   const { keyPem } = await createKeyPair(options.curve);
   const csr = await createCsr({ commonName: token.subject, subject: { C: "US", O: "Sallyport" }, keyPem });
-  const answer = await postEnrollment(
-    token,
-    authorities.pem,
-    { contentType: "application/x-pem-file", body: csr },
-    signal,
-  );
+  const content = { contentType: "application/x-pem-file", body: csr };
+  const answer = await postEnrollment(token, authorities.pem, content, signal);
   const certPem = certificateOf(answer, keyPem, issuer);
   return {
     ztAPI: `${issuer.origin}/edge/client/v1`,
@@ -60,10 +54,8 @@ function certificateOf(answer: unknown, keyPem: string, issuer: URL): string {
     const [leaf] = parseCertificates(cert);
     if (leaf?.checkPrivateKey(readPrivateKey(keyPem)) === true) return cert;
   }
-  throw new EnrollmentError(
-    "ENROLLMENT_REFUSED",
-    `expected a certificate for our new key from ${issuer.host}, got something else; ask for a new token`,
-  );
+  const text = `expected a certificate for our new key from ${issuer.host}, got something else; ask for a new token`;
+  throw new EnrollmentError("ENROLLMENT_REFUSED", text);
 }
 
 /** What is sent with an enrollment: a certificate request as PEM for identities, JSON for routers. */
@@ -95,14 +87,14 @@ export async function postEnrollment(
     headers: { "content-type": content.contentType, accept: "application/json" },
     body: content.body,
     connect,
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   });
   const answer = parse(response.body);
   if (response.status === 200) return answer?.data;
   throw new EnrollmentError("ENROLLMENT_REFUSED", refusal(token, response.status, answer));
 }
 
-interface Answer {
+interface EnrollmentAnswer {
   readonly data?: unknown;
   readonly error?: {
     readonly code?: unknown;
@@ -111,7 +103,7 @@ interface Answer {
   };
 }
 
-function parse(body: Buffer): Answer | undefined {
+function parse(body: Buffer): EnrollmentAnswer | undefined {
   try {
     const value: unknown = JSON.parse(body.toString("utf8"));
     return typeof value === "object" && value !== null ? value : undefined;
@@ -120,7 +112,7 @@ function parse(body: Buffer): Answer | undefined {
   }
 }
 
-function refusal(token: EnrollmentToken, status: number, answer: Answer | undefined): string {
+function refusal(token: EnrollmentToken, status: number, answer: EnrollmentAnswer | undefined): string {
   const code = String(answer?.error?.code ?? status);
   const said = [answer?.error?.message, answer?.error?.cause?.message].filter((text) => typeof text === "string");
   const what = `${token.issuer.host} refused the enrollment: ${code}${said.length > 0 ? ` (${said.join(": ")})` : ""}`;

@@ -20,15 +20,6 @@ export interface EnrollmentToken {
   readonly leaf: X509Certificate;
 }
 
-interface Claims {
-  readonly iss?: unknown;
-  readonly sub?: unknown;
-  readonly jti?: unknown;
-  readonly em?: unknown;
-  readonly exp?: unknown;
-  readonly ctrls?: unknown;
-}
-
 const algorithms: Readonly<Record<string, string>> = {
   ES256: "sha256",
   ES384: "sha384",
@@ -45,11 +36,11 @@ const algorithms: Readonly<Record<string, string>> = {
  */
 export async function verifyEnrollmentToken(
   jwt: string,
-  o: { signal?: AbortSignal; now?: Date; connect?: Connect | undefined } = {},
+  o: { signal?: AbortSignal | undefined; now?: Date; connect?: Connect | undefined } = {},
 ): Promise<EnrollmentToken> {
   const [header64 = "", claims64 = "", signature64 = "", ...more] = jwt.trim().split(".");
   const header = json(header64) as { alg?: unknown };
-  const claims = json(claims64) as Claims;
+  const claims = json(claims64) as Partial<Record<"iss" | "sub" | "jti" | "em" | "exp" | "ctrls", unknown>>;
   const digest = typeof header.alg === "string" ? algorithms[header.alg] : undefined;
   if (more.length > 0 || signature64 === "" || digest === undefined) {
     throw malformed(`expected a token signed with ${Object.keys(algorithms).join(", ")}`);
@@ -62,17 +53,15 @@ export async function verifyEnrollmentToken(
   }
   if (Number.isNaN(expiresAt.getTime())) throw malformed("it has no expiry");
   if (expiresAt <= (o.now ?? new Date())) {
-    throw new EnrollmentError(
-      "TOKEN_EXPIRED",
-      `the enrollment token ended at ${expiresAt.toISOString()}; ask the administrator for a new one`,
-    );
+    const text = `the enrollment token ended at ${expiresAt.toISOString()}; ask the administrator for a new one`;
+    throw new EnrollmentError("TOKEN_EXPIRED", text);
   }
   const leaf = await servedLeaf(issuer, o.signal, o.connect);
   const signed = Buffer.from(`${header64}.${claims64}`);
   const key = { key: leaf.publicKey, dsaEncoding: "ieee-p1363" as const };
-  const genuine =
+  const isGenuine =
     keyFits(String(header.alg), leaf) && verify(digest, signed, key, Buffer.from(signature64, "base64url"));
-  if (!genuine) {
+  if (!isGenuine) {
     throw new EnrollmentError(
       "TOKEN_FORGED",
       `the enrollment token was not signed by the server that ${issuer.host} reaches; it is of another network, or someone sits in between`,
@@ -92,10 +81,8 @@ function keyFits(algorithm: string, leaf: X509Certificate): boolean {
 }
 
 function issuerOf(claim: unknown): URL {
-  const issuer = typeof claim === "string" && URL.canParse(claim) ? new URL(claim) : undefined;
-  if (issuer === undefined || issuer.protocol !== "https:") {
-    throw malformed("its issuer is not an https address");
-  }
+  const issuer = typeof claim === "string" ? URL.parse(claim) : null;
+  if (issuer?.protocol !== "https:") throw malformed("its issuer is not an https address");
   return issuer;
 }
 

@@ -8,7 +8,7 @@ import { errorText } from "@sallyport/async";
 import { controllerTrust } from "@sallyport/wire";
 import { EnrollmentError } from "../errors.ts";
 
-/** Whom a request during enrollment trusts: exactly this leaf, or whoever these anchors vouch for (PEM). */
+/** What a request during enrollment trusts: exactly this leaf, or every server that these anchors (PEM) vouch for. */
 export type EnrollmentTrust = { readonly leaf: X509Certificate } | { readonly caPem: string };
 
 export interface EnrollmentRequest {
@@ -17,7 +17,7 @@ export interface EnrollmentRequest {
   readonly trust: EnrollmentTrust;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   readonly connect?: Connect | undefined;
 }
 
@@ -48,10 +48,8 @@ export async function enrollmentRequest(o: EnrollmentRequest): Promise<Enrollmen
   const socket = await openTls(o.url, "caPem" in o.trust ? o.trust.caPem : undefined, signal, o.connect);
   if ("leaf" in o.trust && !leafOf(socket, o.url).raw.equals(o.trust.leaf.raw)) {
     socket.destroy();
-    throw new EnrollmentError(
-      "UNTRUSTED_SERVER",
-      `${o.url.host} now presents another certificate than the one that signed the token`,
-    );
+    const text = `${o.url.host} now presents another certificate than the one that signed the token`;
+    throw new EnrollmentError("UNTRUSTED_SERVER", text);
   }
   const body = o.body === undefined ? undefined : Buffer.from(o.body);
   return new Promise((resolve, reject) => {
@@ -96,7 +94,7 @@ async function openTls(
   url: URL,
   ca: string | undefined,
   signal: AbortSignal,
-  connectBelow: Connect | undefined,
+  connectBelow?: Connect,
 ): Promise<TLSSocket> {
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const port = Number(url.port || 443);

@@ -56,11 +56,7 @@ export class Binding implements EdgeEndpoint {
       this.#send(EdgeType.Unbind);
       this.#end("the router did not confirm the terminator in time");
     }, ESTABLISH_TIMEOUT_MS);
-    edge.channel.send({
-      contentType: EdgeType.Bind,
-      headers: this.#headers(),
-      body: Buffer.from(hosting.sessionToken),
-    });
+    edge.channel.send({ contentType: EdgeType.Bind, headers: this.#headers(), body: this.#token() });
   }
 
   describe(): string {
@@ -189,11 +185,8 @@ export class Binding implements EdgeEndpoint {
 
   #send(contentType: number): void {
     if (this.edge.isClosed) return;
-    this.edge.channel.send({
-      contentType,
-      headers: this.#bindHeaders(),
-      ...(contentType === EdgeType.Unbind ? { body: this.#token() } : {}),
-    });
+    const body = contentType === EdgeType.Unbind ? this.#token() : Buffer.alloc(0);
+    this.edge.channel.send({ contentType, headers: this.#bindHeaders(), body });
   }
 
   #bindHeaders(): Headers {

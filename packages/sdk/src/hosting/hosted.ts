@@ -2,7 +2,7 @@ import { errorText } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { ListenError } from "../errors.ts";
 import type { IncomingDial } from "./incoming-dial.ts";
-import type { ListenOptions, ServiceListener } from "./service-listener.ts";
+import type { ListenOptions, OfferChange, ServiceListener } from "./service-listener.ts";
 
 /** How a service is hosted with callbacks. */
 export interface HostOptions extends Omit<ListenOptions, "signal" | "allowHalfOpen" | "onDial"> {
@@ -15,10 +15,7 @@ export interface Hosted {
   /** Resolves when the service can be dialled for the first time, or when hosting was ended before. Never rejects. */
   readonly established: Promise<void>;
   /** Changes how likely this host is chosen. @throws ListenError `OPTION_INVALID` */
-  update(o: {
-    readonly cost?: number | undefined;
-    readonly precedence?: ListenOptions["precedence"] | undefined;
-  }): void;
+  update(o: OfferChange): void;
   /** Tells the network whether the application behind this host is well. */
   healthEvent(passed: boolean): void;
   /** Takes it back; connections that came through it go on. */
@@ -28,16 +25,8 @@ export interface Hosted {
 /** Time between two attempts to host a service that this identity may not host, or that does not exist. */
 const RETRY_MS = 15_000;
 
-/** @param listen offers the service; resolves when it is offered by a first router */
-export function hostService(
-  listen: (signal: AbortSignal) => Promise<ServiceListener>,
-  service: string,
-  log: Logger,
-): Hosted {
-  return new HostedService(listen, service, log);
-}
-
-class HostedService implements Hosted {
+/** Hosts a service, and tries again whenever that failed. */
+export class RetriedHosting implements Hosted {
   readonly established: Promise<void>;
   readonly #establish: () => void;
   readonly #stopped = new AbortController();
@@ -47,8 +36,9 @@ class HostedService implements Hosted {
   #listener: ServiceListener | undefined;
   #retry: NodeJS.Timeout | undefined;
   /** What was changed before there was a listener. */
-  #changes: Parameters<Hosted["update"]>[0] = {};
+  #changes: OfferChange = {};
 
+  /** @param listen offers the service; resolves when it is offered by a first router */
   constructor(listen: (signal: AbortSignal) => Promise<ServiceListener>, service: string, log: Logger) {
     this.#listen = listen;
     this.#service = service;
@@ -59,7 +49,7 @@ class HostedService implements Hosted {
     this.#start();
   }
 
-  update(o: Parameters<Hosted["update"]>[0]): void {
+  update(o: OfferChange): void {
     this.#changes = { ...this.#changes, ...o };
     this.#listener?.update(o);
   }
@@ -80,10 +70,8 @@ class HostedService implements Hosted {
       (listener) => this.#listening(listener),
       (error: unknown) => {
         if (this.#stopped.signal.aborted) return;
-        this.#log.warn(
-          { service: this.#service, reason: errorText(error) },
-          "a service cannot be hosted; trying again",
-        );
+        const fields = { service: this.#service, reason: errorText(error) };
+        this.#log.warn(fields, "a service cannot be hosted; trying again");
         this.#retry = setTimeout(() => this.#start(), RETRY_MS);
         this.#retry.unref();
       },

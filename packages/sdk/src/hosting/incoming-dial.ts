@@ -14,7 +14,7 @@ export interface DialTarget {
   /** Our identity's name. */
   readonly identityName: string;
   readonly crypto: ConnectionKeys | undefined;
-  /** The dial was answered, or nobody waits any more. */
+  /** The dial was answered, or its router no longer waits. */
   readonly onDone: (dial: IncomingDial) => void;
 }
 
@@ -41,7 +41,7 @@ export class IncomingDial {
     this.appData = headers.get(EdgeHeader.AppData);
   }
 
-  /** Aborted when nobody waits for an answer any more. */
+  /** Aborted when the router no longer waits for an answer. */
   get signal(): AbortSignal {
     return this.#ended.signal;
   }
@@ -50,7 +50,7 @@ export class IncomingDial {
    * Takes the connection. Data waits until its `start` is called.
    *
    * @param o.datagrams messages are datagrams, not pieces of a stream
-   * @throws ConnectionClosedError when it was answered already, or nobody waits any more
+   * @throws ConnectionClosedError when it was answered already, or its router no longer waits
    */
   async accept(o: { readonly datagrams?: boolean | undefined } = {}): Promise<MessageConnection> {
     this.#answer();
@@ -70,15 +70,10 @@ export class IncomingDial {
   reject(text: string): void {
     if (this.#isAnswered || this.#target.edge.isClosed) return;
     this.#answer();
-    const body = Buffer.from(text || "refused");
-    this.#target.edge.channel.reply(this.#message, {
-      contentType: EdgeType.DialFailed,
-      headers: this.#headers(),
-      body,
-    });
+    this.#reply(EdgeType.DialFailed, Buffer.from(text || "refused"));
   }
 
-  /** Nobody waits any more. */
+  /** The router no longer waits. */
   abandon(reason: Error): void {
     this.#isAnswered = true;
     this.#ended.abort(reason);
@@ -112,15 +107,12 @@ export class IncomingDial {
   #succeed(id: number): void {
     const body = Buffer.alloc(4);
     body.writeUInt32LE(id);
-    this.#target.edge.channel.reply(this.#message, {
-      contentType: EdgeType.DialSuccess,
-      headers: this.#headers(),
-      body,
-    });
+    this.#reply(EdgeType.DialSuccess, body);
   }
 
-  #headers(): Headers {
-    return new Headers().setU32(EdgeHeader.ConnId, this.#target.bindId);
+  #reply(contentType: number, body: Buffer): void {
+    const headers = new Headers().setU32(EdgeHeader.ConnId, this.#target.bindId);
+    this.#target.edge.channel.reply(this.#message, { contentType, headers, body });
   }
 }
 

@@ -33,6 +33,9 @@ export interface ListenOptions {
   readonly signal?: AbortSignal;
 }
 
+/** What of an offer can be changed later; the rest stays. */
+export type OfferChange = { readonly [Key in "cost" | "precedence"]?: ListenOptions[Key] | undefined };
+
 /** What a listener works with. */
 export interface ListenerParts {
   readonly session: ApiSession;
@@ -65,7 +68,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   readonly #parts: ListenerParts;
   readonly #options: ListenOptions;
   readonly #listenerId = randomUUID();
-  /** By the name of the router: under another address it is the same, and one listener of ours would end the other there. */
+  /** By the router's name: at another address it is the same router, where a second bind would end the first. */
   readonly #bindings = new Map<string, Binding>();
   readonly #stopped = new AbortController();
   #keys: KeyPair | undefined;
@@ -75,7 +78,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   #lookAgain = false;
   /** Addresses of routers that hosted the service and were lost. */
   readonly #lost = new Set<string>();
-  /** Of ours those that were connected again, to be bound without asking where routers are. */
+  /** Routers of this service that were connected again: they are bound without asking the controller. */
   #returned: RouterAddress[] = [];
   /** Addresses that are being connected. */
   readonly #connecting = new Set<string>();
@@ -84,7 +87,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   #cost: number | undefined;
   #precedence: ListenOptions["precedence"];
   /** For what the options leave out. */
-  #defaults: HostingDefaults | undefined;
+  #defaults: ReturnType<typeof hostingDefaults> | undefined;
   #lastRefusal = "";
   /** Connections that came before the application could ask for them. */
   #early: EdgeConnection[] | undefined = [];
@@ -106,9 +109,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
 
   /** Names and addresses of the routers it is reachable through. */
   get routers(): string[] {
-    return [...this.#bindings.values()]
-      .filter((binding) => binding.isEstablished)
-      .map((binding) => binding.edge.router);
+    return [...this.#bindings.values()].filter((each) => each.isEstablished).map((each) => each.edge.router);
   }
 
   /**
@@ -148,15 +149,8 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     });
   }
 
-  /**
-   * Changes how likely this host is chosen, now and on every router to come.
-   *
-   * @throws ListenError `OPTION_INVALID`
-   */
-  update(o: {
-    readonly cost?: number | undefined;
-    readonly precedence?: ListenOptions["precedence"] | undefined;
-  }): void {
+  /** Changes how likely this host is chosen, now and on every router to come. @throws ListenError `OPTION_INVALID` */
+  update(o: OfferChange): void {
     mustBeWithin("cost", o.cost, 0, 65_535);
     if (o.cost !== undefined) this.#cost = o.cost;
     if (o.precedence !== undefined) this.#precedence = o.precedence;
@@ -200,7 +194,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     return this.#options.maxTerminators ?? 3;
   }
 
-  /** One of our routers was connected: a moment after it was started anew, as a rule. */
+  /** A router was connected: as a rule one that has just restarted. */
   #connected(router: RouterAddress): void {
     if (this.#bindings.size >= this.#wanted || this.#isBound(router) || this.#session === undefined) return;
     // One that was away may not be among those of the session.
@@ -365,18 +359,11 @@ function mustBeWithin(name: string, value: number | undefined, least: number, mo
   throw new ListenError("OPTION_INVALID", `${name}: expected a whole number from ${least} to ${most}, got ${value}`);
 }
 
-/** A connection that fails before anybody has it is dropped. */
+/** A connection that fails before the application has it is dropped. */
 function ignore(): void {}
 
-/** Cost and precedence of a host that names none. */
-interface HostingDefaults {
-  /** 0 to 65535. */
-  readonly cost: number;
-  readonly precedence: PrecedenceName;
-}
-
 /** What administrators gave the identity for a service, and where they gave nothing for it, for all services (docs/sdk.md "Hosting"). */
-function hostingDefaults(identity: IdentityInfo, serviceId: string): HostingDefaults {
+function hostingDefaults(identity: IdentityInfo, serviceId: string) {
   return {
     cost: identity.serviceHostingCosts[serviceId] ?? identity.defaultHostingCost,
     precedence: identity.serviceHostingPrecedences[serviceId] ?? identity.defaultHostingPrecedence,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { duration, looseObject } from "./loose.ts";
+import { anyCase, duration, looseObject } from "./loose.ts";
 
 /** What is done when a check has had results of a kind for a while. */
 export interface HealthAction {
@@ -53,10 +53,7 @@ const effect = z.string().transform((text, context): HealthEffect => {
 
 const actions = z.array(
   looseObject({
-    trigger: z
-      .string()
-      .toLowerCase()
-      .pipe(z.enum(["fail", "pass", "change"])),
+    trigger: anyCase("fail", "pass", "change"),
     consecutiveEvents: z.int().min(0).max(65_535).optional(),
     duration: duration.optional(),
     action: effect,

@@ -7,7 +7,16 @@ import { type IpRange, parsePrefix } from "../ip-range.ts";
 import type { OverlayService } from "../overlay.ts";
 import { type HealthCheckConfig, healthChecks, httpCheck, portCheck } from "./health-config.ts";
 import { DEFAULT_CONNECT_TIMEOUT_MS } from "./intercept-config.ts";
-import { decodeConfig, duration, looseObject, port, portRange, protocol, ServiceConfigError } from "./loose.ts";
+import {
+  anyCase,
+  decodeConfig,
+  duration,
+  looseObject,
+  port,
+  portRange,
+  protocol,
+  ServiceConfigError,
+} from "./loose.ts";
 
 /** One value, or those that dialers may ask for. */
 export type FixedOr<T, A> = { readonly fixed: T } | { readonly allowed: A };
@@ -32,10 +41,7 @@ export interface HostConfig {
   readonly checks: readonly HealthCheckConfig[];
 }
 
-const precedence = z
-  .string()
-  .toLowerCase()
-  .pipe(z.enum(["default", "required", "failed"]));
+const precedence = anyCase("default", "required", "failed");
 
 const checkLists = { portChecks: z.array(portCheck).optional(), httpChecks: z.array(httpCheck).optional() };
 
@@ -102,54 +108,37 @@ function checked(configType: string, base: string, c: HostV1): HostConfig {
       throw fail(key, errorText(error));
     }
   };
-  const either = <T, A>(o: {
-    key: string;
-    fixed: T | undefined;
-    forward: string;
-    isForwarded: boolean | undefined;
-    list: string;
-    allowed: readonly A[] | undefined;
-  }): FixedOr<T, readonly A[]> => {
-    if (o.isForwarded === true) {
-      const { allowed = [] } = o;
-      if (allowed.length === 0) throw fail(o.list, `must not be empty with ${o.forward}: true`);
+  const either = <T, A>(
+    [key, fixed]: [string, T | undefined],
+    [forward, isForwarded]: [string, boolean | undefined],
+    [list, allowed = []]: [string, readonly A[] | undefined],
+  ): FixedOr<T, readonly A[]> => {
+    if (isForwarded === true) {
+      if (allowed.length === 0) throw fail(list, `must not be empty with ${forward}: true`);
       return { allowed };
     }
-    if (o.fixed === undefined) throw fail(o.key, `expected it, or ${o.forward}: true`);
-    return { fixed: o.fixed };
+    if (fixed === undefined) throw fail(key, `expected it, or ${forward}: true`);
+    return { fixed };
   };
-  const address = either({
-    key: "address",
-    fixed: c.address,
-    forward: "forwardAddress",
-    isForwarded: c.forwardAddress,
-    list: "allowedAddresses",
-    allowed: c.allowedAddresses,
-  });
+  const address = either(
+    ["address", c.address],
+    ["forwardAddress", c.forwardAddress],
+    ["allowedAddresses", c.allowedAddresses],
+  );
   const options = c.listenOptions;
   const seconds = options?.connectTimeoutSeconds ?? 0;
   const sources = c.allowedSourceAddresses ?? [];
   return {
-    protocol: either({
-      key: "protocol",
-      fixed: c.protocol,
-      forward: "forwardProtocol",
-      isForwarded: c.forwardProtocol,
-      list: "allowedProtocols",
-      allowed: c.allowedProtocols,
-    }),
+    protocol: either(
+      ["protocol", c.protocol],
+      ["forwardProtocol", c.forwardProtocol],
+      ["allowedProtocols", c.allowedProtocols],
+    ),
     address:
       "fixed" in address
         ? address
         : { allowed: attempt("allowedAddresses", () => new AllowedAddresses(address.allowed)) },
-    port: either({
-      key: "port",
-      fixed: c.port,
-      forward: "forwardPort",
-      isForwarded: c.forwardPort,
-      list: "allowedPortRanges",
-      allowed: c.allowedPortRanges,
-    }),
+    port: either(["port", c.port], ["forwardPort", c.forwardPort], ["allowedPortRanges", c.allowedPortRanges]),
     translations: attempt("forwardAddressTranslations", () => new Translations(c.forwardAddressTranslations ?? [])),
     sourcePrefixes: sources.map((source, i) => attempt(`allowedSourceAddresses[${i}]`, () => parsePrefix(source))),
     allowedSourceAddresses: sources,

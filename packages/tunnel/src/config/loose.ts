@@ -13,16 +13,13 @@ export function looseObject<S extends z.ZodRawShape>(shape: S) {
 function withKeys(value: unknown, keys: readonly string[]): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const entries = Object.entries(value).filter(([, each]) => each !== null);
-  const found: Record<string, unknown> = {};
-  for (const key of keys) {
-    const entry = entries.find(([name]) => name === key) ?? entries.find(([name]) => equalFold(name, key));
-    if (entry !== undefined) found[key] = entry[1];
-  }
-  return found;
-}
-
-function equalFold(a: string, b: string): boolean {
-  return a.toLowerCase() === b.toLowerCase();
+  const find = (is: (name: string) => boolean) => entries.find(([name]) => is(name));
+  return Object.fromEntries(
+    keys.flatMap((key) => {
+      const entry = find((name) => name === key) ?? find((name) => name.toLowerCase() === key.toLowerCase());
+      return entry === undefined ? [] : [[key, entry[1]]];
+    }),
+  );
 }
 
 /** A duration as text, in whole milliseconds that a timer can hold. */
@@ -40,10 +37,10 @@ export const portRange = looseObject({ low: z.int().min(0).max(65_535), high: z.
   "expected low not to be above high",
 );
 
-export const protocol = z
-  .string()
-  .toLowerCase()
-  .pipe(z.enum(["tcp", "udp"]));
+/** One of these words, whatever its capitals. */
+export const anyCase = <const T extends readonly string[]>(...words: T) => z.string().toLowerCase().pipe(z.enum(words));
+
+export const protocol = anyCase("tcp", "udp");
 
 /** A config cannot be used; the message begins with the path within the config. */
 export class ServiceConfigError extends Error {

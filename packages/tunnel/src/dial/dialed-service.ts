@@ -38,7 +38,7 @@ export class DialedService implements InterceptedClients {
   }
 
   tcp({ addresses, socket }: TcpClient): void {
-    // Until the relay has it a client's failure is nobody's.
+    // A client's failure before the relay has the socket needs no report.
     socket.on("error", () => {});
     void this.#connect(addresses, "stream", {
       taken: (connection, onEnd) => new TcpRelay(socket, connection, onEnd),

@@ -16,9 +16,9 @@ const NOTIFY = 4;
 /** Recursion desired and checking disabled: copied into the answer. */
 const COPIED = 0x0110;
 /** A name's bytes at most, lengths of labels and final zero included. */
-const LONGEST_NAME = 255;
+const MAX_NAME_BYTES = 255;
 
-export interface Question {
+export interface DnsQuestion {
   /** Lower-case, without the final dot. */
   readonly name: string;
   readonly type: number;
@@ -29,13 +29,13 @@ export interface Question {
 
 /** What to do with a datagram: answer its question, answer with an error, or nothing at all. */
 export type Parsed =
-  | { readonly kind: "question"; readonly question: Question }
+  | { readonly kind: "question"; readonly question: DnsQuestion }
   | { readonly kind: "error"; readonly code: ResponseCode }
   | { readonly kind: "ignore" };
 
 /** Reads a query; every datagram has an outcome. */
 export function parseQuery(query: Buffer): Parsed {
-  // What has no whole header, or is an answer itself, is never answered: two servers would talk for ever.
+  // What has no whole header, or is an answer itself, is never answered: two servers would answer each other without end.
   if (query.length < HEADER) return { kind: "ignore" };
   const flags = query.readUInt16BE(2);
   if ((flags & IS_RESPONSE) !== 0) return { kind: "ignore" };
@@ -49,7 +49,7 @@ export function parseQuery(query: Buffer): Parsed {
 /** An answer with one address, or without any. */
 export function encodeAnswer(
   query: Buffer,
-  question: Question,
+  question: DnsQuestion,
   address: Buffer | undefined,
   ttlSeconds: number,
 ): Buffer {
@@ -66,7 +66,7 @@ export function encodeAnswer(
 }
 
 /** An answer without records; it echoes the question where there is one. */
-export function encodeError(query: Buffer, code: ResponseCode, question?: Question): Buffer {
+export function encodeError(query: Buffer, code: ResponseCode, question?: DnsQuestion): Buffer {
   const asked = question === undefined ? Buffer.alloc(0) : query.subarray(question.start, question.end);
   return Buffer.concat([answerHeader(query, 0, code, question === undefined ? 0 : 1, 0), asked]);
 }
@@ -80,7 +80,7 @@ export function truncated(answer: Buffer, questionEnd: number): Buffer {
 }
 
 /** True when `answer` is a response to this very query under the id `id`. */
-export function answers(answer: Buffer, id: number, query: Buffer, question: Question): boolean {
+export function answers(answer: Buffer, id: number, query: Buffer, question: DnsQuestion): boolean {
   return (
     answer.length >= question.end &&
     answer.readUInt16BE(0) === id &&
@@ -91,7 +91,7 @@ export function answers(answer: Buffer, id: number, query: Buffer, question: Que
 }
 
 /** Bytes that the sender of the query takes in a datagram: what its OPT record says, between 512 and 4096. */
-export function payloadLimit(query: Buffer, question: Question): number {
+export function payloadLimit(query: Buffer, question: DnsQuestion): number {
   const additional = query.readUInt16BE(10);
   const others = query.readUInt16BE(6) + query.readUInt16BE(8);
   const at = question.end;
@@ -111,7 +111,7 @@ function answerHeader(query: Buffer, flags: number, code: ResponseCode, question
   return header;
 }
 
-function readQuestion(query: Buffer, start: number): Question | undefined {
+function readQuestion(query: Buffer, start: number): DnsQuestion | undefined {
   const labels: string[] = [];
   let at = start;
   for (;;) {
@@ -120,7 +120,7 @@ function readQuestion(query: Buffer, start: number): Question | undefined {
     if (length === undefined || length > 63) return undefined;
     at++;
     if (length === 0) break;
-    if (at + length > query.length || at + length - start > LONGEST_NAME - 1) return undefined;
+    if (at + length > query.length || at + length - start > MAX_NAME_BYTES - 1) return undefined;
     labels.push(labelText(query.subarray(at, at + length)));
     at += length;
   }

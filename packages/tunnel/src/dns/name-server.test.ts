@@ -61,7 +61,7 @@ describe("the name server", () => {
     await server.close();
   });
 
-  test("answers nobody at port 0, where nothing can be sent: only forged packets come from there", async () => {
+  test("answers no client at port 0, where nothing can be sent: only forged packets come from there", async () => {
     const bound = vi.spyOn(Socket.prototype, "bind");
     await start();
     const socket = bound.mock.contexts[0] as Socket;
@@ -263,7 +263,7 @@ describe("the name server", () => {
       answer.writeUInt16BE(0x8180, 2);
       return answer;
     };
-    const startWith = async (o: { mostOutstanding?: number; mostPerClient?: number; timeoutMs?: number } = {}) =>
+    const startWith = async (o: { maxOutstanding?: number; maxPerClient?: number; timeoutMs?: number } = {}) =>
       await start(
         "100.64.0.1/10",
         new Upstream({ host: "127.0.0.1", port: upstream.address().port, log: silentLogger, ...o }),
@@ -310,7 +310,7 @@ describe("the name server", () => {
     });
 
     test("answers with a failure when it is silent or there are too many questions", async () => {
-      await startWith({ timeoutMs: 300, mostPerClient: 2 });
+      await startWith({ timeoutMs: 300, maxPerClient: 2 });
       respond = () => undefined;
       const answers: number[] = [];
       const all = new Promise<void>((resolve) => {

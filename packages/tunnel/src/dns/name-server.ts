@@ -4,7 +4,7 @@ import { isIPv6 } from "node:net";
 import { boundedLog, type Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import { parseIp } from "../ip-range.ts";
-import { encodeAnswer, encodeError, parseQuery, type Question, RecordType, ResponseCode } from "./message.ts";
+import { type DnsQuestion, encodeAnswer, encodeError, parseQuery, RecordType, ResponseCode } from "./message.ts";
 import { ADDRESS_TTL_SECONDS, type Names } from "./names.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -30,7 +30,7 @@ export interface NameServerOptions {
 export class NameServer {
   readonly #socket: Socket;
   readonly #options: NameServerOptions;
-  /** Whoever sends datagrams can make it complain. */
+  /** Bounded: any sender of datagrams can cause warnings. */
   readonly #log: Logger;
   readonly #shortage: Logger;
   #isClosed = false;
@@ -41,7 +41,7 @@ export class NameServer {
     this.#log = boundedLog(options.log);
     this.#shortage = boundedLog(options.log, { perReason: 1, perMessage: 1 });
     socket.on("message", (query, from) => {
-      // Port 0 is nobody's: nothing can be sent there, and trying to would be an error of this process.
+      // Nothing can be sent to port 0, and trying to would be an error of this process.
       if (from.port !== 0) void this.#take(query, from);
     });
     socket.on("error", (err) => this.#log.warn({ err }, "name server"));
@@ -60,13 +60,8 @@ export class NameServer {
       await once(socket, "listening");
     } catch (error) {
       socket.close();
-      throw new InterceptError(
-        "RESOLVER_ADDRESS",
-        `the name server cannot listen on ${host} port ${port}: ${bindAdvice(error)}`,
-        {
-          cause: error,
-        },
-      );
+      const message = `the name server cannot listen on ${host} port ${port}: ${bindAdvice(error)}`;
+      throw new InterceptError("RESOLVER_ADDRESS", message, { cause: error });
     }
     return new NameServer(socket, options);
   }
@@ -116,7 +111,7 @@ export class NameServer {
   }
 
   /** The address if it is of the family that was asked for; none otherwise, which is an answer, too. */
-  async #addressAnswer(query: Buffer, question: Question, family: 4 | 6): Promise<Buffer> {
+  async #addressAnswer(query: Buffer, question: DnsQuestion, family: 4 | 6): Promise<Buffer> {
     const { names } = this.#options;
     if (names.family !== family) return encodeAnswer(query, question, undefined, ADDRESS_TTL_SECONDS);
     const found = names.lookUp(question.name);

@@ -8,7 +8,7 @@ const addressOf = (names: Names, name: string): string => {
   const found = names.lookUp(name);
   return found.kind === "address" ? found.address : found.kind;
 };
-const nobody = async (): Promise<void> => {};
+const ready = async (): Promise<void> => {};
 
 describe("addresses of names", () => {
   test("begin after the address that is written before the slash, and end with the last one of the range", () => {
@@ -71,8 +71,8 @@ describe("addresses of names", () => {
 
   test("names found by a wildcard stay until its service leaves", () => {
     const names = make();
-    names.addWildcard("*.w", "s1", nobody);
-    names.addWildcard("*.v", "s2", nobody);
+    names.addWildcard("*.w", "s1", ready);
+    names.addWildcard("*.v", "s2", ready);
     expect([addressOf(names, "a.w"), addressOf(names, "a.v")]).toEqual(["100.64.0.2", "100.64.0.3"]);
     names.removeOwner("s1");
     expect([addressOf(names, "a.w"), names.knows("b.w"), addressOf(names, "a.v")]).toEqual([
@@ -96,7 +96,7 @@ describe("addresses of names", () => {
   test("when they are used up, the name under a wildcard makes room that was not used for the longest time", () => {
     const taken: string[] = [];
     const names = make("192.0.2.1/29");
-    names.addWildcard("*.w", "s1", nobody, (address) => void taken.push(address));
+    names.addWildcard("*.w", "s1", ready, (address) => void taken.push(address));
     const given = ["a.w", "b.w", "c.w", "d.w", "e.w"].map((name) => addressOf(names, name));
     expect(given).toEqual([2, 3, 4, 5, 6].map((last) => `192.0.2.${last}`));
     expect(names.add("own", "s2")).toBe("192.0.2.7");
@@ -118,10 +118,10 @@ describe("addresses of names", () => {
     expect([addressOf(names, "o.w"), taken.length]).toEqual(["exhausted", 8]);
   });
 
-  test("nobody's address is taken while a client has a connection to it, or when it was given up just now", () => {
+  test("no address is taken while a client has a connection to it, or when it was given up just now", () => {
     const used = new Set(["192.0.2.2"]);
     const names = make("192.0.2.1/30", { isInUse: (address) => used.has(address) });
-    names.addWildcard("*.w", "s1", nobody);
+    names.addWildcard("*.w", "s1", ready);
     expect([addressOf(names, "a.w"), addressOf(names, "b.w")]).toEqual(["192.0.2.2", "192.0.2.3"]);
     now += 120_000;
     expect([addressOf(names, "c.w"), addressOf(names, "d.w")]).toEqual(["192.0.2.3", "exhausted"]);
@@ -139,8 +139,8 @@ describe("addresses of names", () => {
   });
 
   test("there are never more of them than may be, however many are asked for", () => {
-    const names = make("100.64.0.1/10", { mostNames: 100 });
-    names.addWildcard("*.w", "s1", nobody);
+    const names = make("100.64.0.1/10", { maxNames: 100 });
+    names.addWildcard("*.w", "s1", ready);
     const ask = (prefix: string): string[] =>
       Array.from({ length: 150 }, (_, i) => addressOf(names, `${prefix}${i}.w`));
     expect(ask("a").filter((address) => address !== "exhausted")).toHaveLength(100);
@@ -155,11 +155,11 @@ describe("addresses of names", () => {
   });
 
   test("those of a service that is gone make room when they have rested, though there are as many as may be", () => {
-    const names = make("100.64.0.1/10", { mostNames: 100 });
-    names.addWildcard("*.w", "s1", nobody);
+    const names = make("100.64.0.1/10", { maxNames: 100 });
+    names.addWildcard("*.w", "s1", ready);
     for (let i = 0; i < 100; i++) addressOf(names, `a${i}.w`);
     names.removeOwner("s1");
-    names.addWildcard("*.w", "s2", nobody);
+    names.addWildcard("*.w", "s2", ready);
     expect(addressOf(names, "b.w")).toBe("exhausted");
     now += 120_000;
     expect(addressOf(names, "b.w")).not.toBe("exhausted");
@@ -167,7 +167,7 @@ describe("addresses of names", () => {
 
   test("a name that a service has, too, keeps its address; without the service it is one under the wildcard again", () => {
     const names = make("192.0.2.1/30");
-    names.addWildcard("*.w", "s1", nobody);
+    names.addWildcard("*.w", "s1", ready);
     addressOf(names, "a.w");
     names.add("a.w", "s2");
     addressOf(names, "b.w");
@@ -180,7 +180,7 @@ describe("addresses of names", () => {
   });
 
   test.each(["*", "*.", "*.*.x", "a.*.x"])("%s is no wildcard", (pattern) => {
-    expect(() => make().addWildcard(pattern, "s", nobody)).toThrow(/expected one like/);
+    expect(() => make().addWildcard(pattern, "s", ready)).toThrow(/expected one like/);
   });
 
   test.each(["100.64.0.1", "100.64.0.1/33", "x/8", "100.64.0.1/10/3", "", "1.2.3/8"])("%s is no range", (range) => {

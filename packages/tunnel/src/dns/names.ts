@@ -1,5 +1,5 @@
 import { InterceptError } from "../interceptor.ts";
-import { type Family, formatIp, parseIp, parseRange, widthOf } from "../ip-range.ts";
+import { formatIp, type IpFamily, parseIp, parseRange, widthOf } from "../ip-range.ts";
 
 /** What a question for an address comes to. */
 export type Lookup =
@@ -8,7 +8,7 @@ export type Lookup =
   | { readonly kind: "unknown" }
   | { readonly kind: "exhausted" };
 
-/** Told when a query has given a name under a wildcard its address; the query is answered when the promise has come true. */
+/** Called when a query has given a name under a wildcard its address; the query is answered when the promise has come true. */
 export type WildcardListener = (name: string, address: string) => Promise<void>;
 
 export interface NamesOptions {
@@ -17,10 +17,10 @@ export interface NamesOptions {
   /** Whether a client has a connection to the address, or a flow of datagrams. */
   readonly isInUse?: ((address: string) => boolean) | undefined;
   /** 65,536 when not given: questions for random names under a wildcard must not fill the memory. */
-  readonly mostNames?: number;
+  readonly maxNames?: number;
   /**
-   * An address that nobody asked for or connected to for so many milliseconds, and that has no connection, may be given to
-   * another name; 2 minutes, twice the TTL, when not given.
+   * An address without a question, a new connection or an open one for so many milliseconds may be given to another name;
+   * 2 minutes, twice the TTL, when not given.
    */
   readonly restMs?: number | undefined;
   /** Milliseconds of a clock that never jumps; for tests. */
@@ -31,7 +31,7 @@ export interface NamesOptions {
 export const ADDRESS_TTL_SECONDS = 60;
 const REST_MS = 2 * ADDRESS_TTL_SECONDS * 1000;
 
-interface Entry {
+interface NameEntry {
   readonly address: string;
   /** Services that have the name itself. */
   readonly owners: Set<string>;
@@ -50,23 +50,22 @@ interface Wildcard {
 const READY = Promise.resolve();
 
 /**
- * Names and wildcards of services, and the one address that each name has for as long as some service has it. No address is
- * given to another name while a client may still use it: it rests first. When there are too many names, or too few addresses,
- * those names under wildcards make room that were not used for the longest time.
+ * Names and wildcards of services, each name with one address as long as a service has it. An address rests before another
+ * name gets it, because clients may still use it. When names or addresses run out, the longest unused ones under wildcards go.
  */
 export class Names {
   readonly #pool: AddressPool;
   readonly #isExcluded: (name: string) => boolean;
   readonly #isInUse: (address: string) => boolean;
-  readonly #mostNames: number;
+  readonly #maxNames: number;
   readonly #restMs: number;
   readonly #now: () => number;
-  readonly #byName = new Map<string, Entry>();
+  readonly #byName = new Map<string, NameEntry>();
   readonly #byAddress = new Map<string, string>();
   /** Of `#byName`, those that are there by a wildcard only; the one that was not used for the longest time first. */
-  readonly #found = new Map<string, Entry>();
+  readonly #found = new Map<string, NameEntry>();
   /** Names that no service has any more, the oldest first: their addresses rest. */
-  readonly #resting = new Map<string, Entry>();
+  readonly #resting = new Map<string, NameEntry>();
   /** By the suffix with its leading dot; of several services' the last one counts. */
   readonly #wildcards = new Map<string, Wildcard[]>();
 
@@ -74,28 +73,23 @@ export class Names {
     this.#pool = pool;
     this.#isExcluded = o.isExcluded ?? (() => false);
     this.#isInUse = o.isInUse ?? (() => false);
-    this.#mostNames = o.mostNames ?? 65_536;
+    this.#maxNames = o.maxNames ?? 65_536;
     this.#restMs = o.restMs ?? REST_MS;
     this.#now = o.now ?? (() => performance.now());
   }
 
   /** Of the addresses. */
-  get family(): Family {
+  get family(): IpFamily {
     return this.#pool.family;
   }
 
-  /**
-   * The address of the name, which `owner` has from now on, too.
-   * @throws InterceptError when no address is left
-   */
+  /** The address of the name, which `owner` has from now on, too. @throws InterceptError when no address is left */
   add(name: string, owner: string): string {
     const key = normalName(name);
     const entry = this.#byName.get(key) ?? this.#allocate(key);
     if (entry === undefined) {
-      throw new InterceptError(
-        "RANGE_EXHAUSTED",
-        `no address is left for the name ${key}: widen dnsSvcIpRange, or intercept fewer names`,
-      );
+      const message = `no address is left for the name ${key}: widen dnsSvcIpRange, or intercept fewer names`;
+      throw new InterceptError("RANGE_EXHAUSTED", message);
     }
     entry.owners.add(owner);
     this.#found.delete(key);
@@ -176,12 +170,12 @@ export class Names {
     return undefined;
   }
 
-  #allocate(name: string): Entry | undefined {
+  #allocate(name: string): NameEntry | undefined {
     const before = this.#resting.get(name);
     this.#resting.delete(name);
     const address = before?.address ?? this.#freeAddress();
     if (address === undefined) return undefined;
-    const entry: Entry = { address, owners: new Set(), wildcard: undefined, ready: READY, lastUse: this.#now() };
+    const entry: NameEntry = { address, owners: new Set(), wildcard: undefined, ready: READY, lastUse: this.#now() };
     this.#byName.set(name, entry);
     this.#byAddress.set(address, name);
     return entry;
@@ -205,7 +199,7 @@ export class Names {
   #hasRoom(name: string): boolean {
     // One that comes back gets its address again, however long it has rested.
     if (!this.#resting.has(name)) this.#freeRested();
-    return this.#byName.size + this.#resting.size < this.#mostNames || this.#resting.has(name) || this.#evict();
+    return this.#byName.size + this.#resting.size < this.#maxNames || this.#resting.has(name) || this.#evict();
   }
 
   /** Takes its address from a name under a wildcard that is not used any more. */
@@ -222,7 +216,7 @@ export class Names {
   }
 
   /** The first of them if no client can be using its address. Those that have a connection go to the end of the line. */
-  #oldestUnused(entries: Map<string, Entry>): { name: string; entry: Entry } | undefined {
+  #oldestUnused(entries: Map<string, NameEntry>): { name: string; entry: NameEntry } | undefined {
     for (const [name, entry] of entries) {
       if (this.#now() - entry.lastUse < this.#restMs) return undefined;
       if (!this.#isInUse(entry.address)) return { name, entry };
@@ -233,14 +227,14 @@ export class Names {
     return undefined;
   }
 
-  #touch(name: string, entry: Entry): void {
+  #touch(name: string, entry: NameEntry): void {
     entry.lastUse = this.#now();
     if (entry.wildcard === undefined || entry.owners.size > 0) return;
     this.#found.delete(name);
     this.#found.set(name, entry);
   }
 
-  #rest(name: string, entry: Entry): void {
+  #rest(name: string, entry: NameEntry): void {
     entry.lastUse = this.#now();
     this.#found.delete(name);
     this.#byName.delete(name);
@@ -269,7 +263,7 @@ function suffixOf(pattern: string): string {
 
 /** Hands out the addresses of a range: the freed ones first, in the order in which they were freed, then the next new one. */
 export class AddressPool {
-  readonly #family: Family;
+  readonly #family: IpFamily;
   readonly #last: bigint;
   readonly #freed: bigint[] = [];
   readonly #taken = new Set<bigint>();
@@ -291,7 +285,7 @@ export class AddressPool {
     this.#next = start.value + 1n;
   }
 
-  get family(): Family {
+  get family(): IpFamily {
     return this.#family;
   }
 

@@ -9,30 +9,6 @@ import { Upstream } from "./upstream.ts";
 
 const MARK = "# NetFoundry";
 
-/** Names as lines of a file in the form of /etc/hosts; lines are added, and never removed. */
-class HostsFile {
-  readonly #path: string;
-
-  /** @throws InterceptError when the file cannot be written */
-  constructor(path: string) {
-    try {
-      accessSync(path, constants.R_OK | constants.W_OK);
-    } catch (error) {
-      const message = `the hosts file ${path} cannot be read and written: ${(error as Error).message}`;
-      throw new InterceptError("BAD_RESOLVER", message, { cause: error });
-    }
-    this.#path = path;
-  }
-
-  /** Adds the line unless it is there: after a restart names get the same addresses in the same order. */
-  add(name: string, address: string): void {
-    const line = `${address}\t${name}\t${MARK}`;
-    const text = readFileSync(this.#path, "utf8");
-    if (text.split("\n").includes(line)) return;
-    appendFileSync(this.#path, `${text === "" || text.endsWith("\n") ? "" : "\n"}${line}\n`);
-  }
-}
-
 /** How the applications of this host find the addresses of intercepted names. */
 export interface Resolver {
   readonly kind: "server" | "hosts file" | "none";
@@ -66,10 +42,7 @@ export type ResolverSetting =
     }
   | { readonly kind: "hosts file"; readonly path: string };
 
-/**
- * `udp://host:port[?upstream=address[:port]]`, `file:///path` or a path.
- * @throws InterceptError
- */
+/** `udp://host:port[?upstream=address[:port]]`, `file:///path` or a path. @throws InterceptError */
 export function parseResolver(text: string): ResolverSetting {
   const bad = (why: string): InterceptError =>
     new InterceptError(
@@ -107,11 +80,11 @@ export async function openResolver(text: string, options: ResolverOptions): Prom
     const setting = parseResolver(text);
     return setting.kind === "server"
       ? await serve(setting, options)
-      : new HostsFileResolver(new HostsFile(setting.path), options);
+      : new HostsFileResolver(new Names(options.pool, options), setting.path);
   } catch (error) {
     if (!(error instanceof InterceptError)) throw error;
     options.log.error({ code: error.code }, `names of services will not be resolved: ${error.message}`);
-    return new NoResolver(options);
+    return new NoResolver(new Names(options.pool, options));
   }
 }
 
@@ -124,74 +97,27 @@ async function serve(setting: ResolverSetting & { kind: "server" }, options: Res
   return new ServerResolver(names, server, setting.upstream?.host, log);
 }
 
-class ServerResolver implements Resolver {
-  readonly kind = "server";
-  readonly upstream: string | undefined;
-  readonly #names: Names;
-  readonly #server: NameServer;
-  readonly #log: Logger;
-
-  constructor(names: Names, server: NameServer, upstream: string | undefined, log: Logger) {
-    this.#names = names;
-    this.#server = server;
-    this.upstream = upstream;
-    this.#log = log;
-  }
-
-  get port(): number {
-    return this.#server.port;
-  }
-
-  add(name: string, owner: string): string {
-    return this.#names.add(name, owner);
-  }
-
-  addWildcard(pattern: string, owner: string, onAddress: WildcardListener, onTaken?: (address: string) => void): void {
-    if (this.#names.addWildcard(pattern, owner, onAddress, onTaken)) {
-      this.#log.warn(
-        { pattern, serviceId: owner },
-        "the wildcard belongs to another service, too; the newest service gets its names",
-      );
-    }
-  }
-
-  removeOwner(owner: string): void {
-    this.#names.removeOwner(owner);
-  }
-
-  nameOf(address: string): string | undefined {
-    return this.#names.nameOf(address);
-  }
-
-  async close(): Promise<void> {
-    await this.#server.close();
-  }
-}
-
-/** Names get addresses, but nobody can ask for them. */
+/** Names get addresses, but no client can ask for them. */
 class NoResolver implements Resolver {
   readonly kind: Resolver["kind"] = "none";
-  readonly #names: Names;
+  protected readonly names: Names;
 
-  constructor(options: ResolverOptions) {
-    this.#names = new Names(options.pool, options);
+  constructor(names: Names) {
+    this.names = names;
   }
 
   add(name: string, owner: string): string {
-    return this.#names.add(name, owner);
+    return this.names.add(name, owner);
   }
 
-  addWildcard(pattern: string, _owner: string, _onAddress: WildcardListener): void {
-    if (isWildcard(pattern)) {
-      throw new InterceptError(
-        "NO_WILDCARDS",
-        `${pattern} needs our name server: set resolver to udp://<address>:<port>`,
-      );
-    }
+  addWildcard(pattern: string, ..._rest: unknown[]): void {
+    if (!isWildcard(pattern)) return;
+    const message = `${pattern} needs our name server: set resolver to udp://<address>:<port>`;
+    throw new InterceptError("NO_WILDCARDS", message);
   }
 
   removeOwner(owner: string): void {
-    this.#names.removeOwner(owner);
+    this.names.removeOwner(owner);
   }
 
   nameOf(_address: string): string | undefined {
@@ -201,18 +127,68 @@ class NoResolver implements Resolver {
   async close(): Promise<void> {}
 }
 
-class HostsFileResolver extends NoResolver {
-  override readonly kind = "hosts file";
-  readonly #file: HostsFile;
+class ServerResolver extends NoResolver {
+  override readonly kind = "server";
+  readonly upstream: string | undefined;
+  readonly #server: NameServer;
+  readonly #log: Logger;
 
-  constructor(file: HostsFile, options: ResolverOptions) {
-    super(options);
-    this.#file = file;
+  constructor(names: Names, server: NameServer, upstream: string | undefined, log: Logger) {
+    super(names);
+    this.#server = server;
+    this.upstream = upstream;
+    this.#log = log;
   }
 
+  get port(): number {
+    return this.#server.port;
+  }
+
+  override addWildcard(
+    pattern: string,
+    owner: string,
+    onAddress: WildcardListener,
+    onTaken?: (address: string) => void,
+  ): void {
+    if (!this.names.addWildcard(pattern, owner, onAddress, onTaken)) return;
+    const text = "the wildcard belongs to another service, too; the newest service gets its names";
+    this.#log.warn({ pattern, serviceId: owner }, text);
+  }
+
+  override nameOf(address: string): string | undefined {
+    return this.names.nameOf(address);
+  }
+
+  override async close(): Promise<void> {
+    await this.#server.close();
+  }
+}
+
+/** Names as lines of a file in the form of /etc/hosts; lines are added, and never removed. */
+class HostsFileResolver extends NoResolver {
+  override readonly kind = "hosts file";
+  readonly #path: string;
+
+  /** @throws InterceptError when the file cannot be written */
+  constructor(names: Names, path: string) {
+    super(names);
+    try {
+      accessSync(path, constants.R_OK | constants.W_OK);
+    } catch (error) {
+      const message = `the hosts file ${path} cannot be read and written: ${(error as Error).message}`;
+      throw new InterceptError("BAD_RESOLVER", message, { cause: error });
+    }
+    this.#path = path;
+  }
+
+  /** The line is added unless it is there: after a restart names get the same addresses in the same order. */
   override add(name: string, owner: string): string {
     const address = super.add(name, owner);
-    this.#file.add(normalName(name), address);
+    const line = `${address}\t${normalName(name)}\t${MARK}`;
+    const text = readFileSync(this.#path, "utf8");
+    if (!text.split("\n").includes(line)) {
+      appendFileSync(this.#path, `${text === "" || text.endsWith("\n") ? "" : "\n"}${line}\n`);
+    }
     return address;
   }
 }

@@ -1,25 +1,23 @@
 import { randomInt } from "node:crypto";
-import { createSocket, type Socket } from "node:dgram";
+import { createSocket } from "node:dgram";
 import { isIPv6 } from "node:net";
 import type { Logger } from "@sallyport/wire";
-import { answers, encodeError, payloadLimit, type Question, ResponseCode, truncated } from "./message.ts";
+import { answers, type DnsQuestion, encodeError, payloadLimit, ResponseCode, truncated } from "./message.ts";
 
 export interface UpstreamOptions {
   readonly host: string;
   readonly port: number;
   readonly log: Logger;
   /** Queries under way at a time; further ones are answered with "server failure" at once. 256 when absent. */
-  readonly mostOutstanding?: number | undefined;
+  readonly maxOutstanding?: number | undefined;
   /** Of one client; 64 when absent. */
-  readonly mostPerClient?: number | undefined;
+  readonly maxPerClient?: number | undefined;
   /** 4000 when absent. */
   readonly timeoutMs?: number | undefined;
 }
 
-interface Outstanding {
-  readonly socket: Socket;
-  finish(answer: Buffer): void;
-}
+/** Ends a query under way. */
+type Finish = (answer: Buffer) => void;
 
 /**
  * Asks another name server. Every query goes out under a random id from a port of its own, and only an answer to this very
@@ -27,7 +25,7 @@ interface Outstanding {
  */
 export class Upstream {
   readonly #options: UpstreamOptions;
-  readonly #outstanding = new Set<Outstanding>();
+  readonly #outstanding = new Set<Finish>();
   readonly #perClient = new Map<string, number>();
   #closed = false;
 
@@ -35,16 +33,12 @@ export class Upstream {
     this.#options = options;
   }
 
-  get address(): string {
-    return this.#options.host;
-  }
-
   /** Resolves with the bytes for the client, always. */
-  async ask(query: Buffer, question: Question, client: string): Promise<Buffer> {
+  async ask(query: Buffer, question: DnsQuestion, client: string): Promise<Buffer> {
     const failure = (): Buffer => encodeError(query, ResponseCode.ServerFailure, question);
     const ofClient = this.#perClient.get(client) ?? 0;
-    const { mostOutstanding = 256, mostPerClient = 64 } = this.#options;
-    if (this.#closed || this.#outstanding.size >= mostOutstanding || ofClient >= mostPerClient) return failure();
+    const { maxOutstanding = 256, maxPerClient = 64 } = this.#options;
+    if (this.#closed || this.#outstanding.size >= maxOutstanding || ofClient >= maxPerClient) return failure();
     this.#perClient.set(client, ofClient + 1);
     try {
       return (await this.#exchange(query, question)) ?? failure();
@@ -57,10 +51,10 @@ export class Upstream {
 
   close(): void {
     this.#closed = true;
-    for (const each of this.#outstanding) each.finish(Buffer.alloc(0));
+    for (const finish of this.#outstanding) finish(Buffer.alloc(0));
   }
 
-  async #exchange(query: Buffer, question: Question): Promise<Buffer | undefined> {
+  async #exchange(query: Buffer, question: DnsQuestion): Promise<Buffer | undefined> {
     const { host, port, log, timeoutMs = 4000 } = this.#options;
     const id = randomInt(0x10000);
     const asked = Buffer.from(query);
@@ -68,14 +62,13 @@ export class Upstream {
     const limit = payloadLimit(query, question);
     const answer = await new Promise<Buffer>((resolve) => {
       const socket = createSocket(isIPv6(host) ? "udp6" : "udp4");
-      const finish = (bytes: Buffer): void => {
-        if (!this.#outstanding.delete(each)) return;
+      const finish: Finish = (bytes) => {
+        if (!this.#outstanding.delete(finish)) return;
         clearTimeout(timer);
         socket.close();
         resolve(bytes);
       };
-      const each: Outstanding = { socket, finish };
-      this.#outstanding.add(each);
+      this.#outstanding.add(finish);
       const timer = setTimeout(() => {
         log.debug({ upstream: host, name: question.name }, "the upstream name server does not answer");
         finish(Buffer.alloc(0));

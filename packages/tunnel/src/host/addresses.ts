@@ -42,7 +42,7 @@ export class AllowedAddresses {
   }
 }
 
-interface Row {
+interface Translation {
   readonly from: IpRange;
   readonly to: NonNullable<ReturnType<typeof parseUnscopedIp>>;
 }
@@ -50,7 +50,7 @@ interface Row {
 /** Maps ranges of addresses onto others: the network's bits are replaced, those of the host stay. */
 export class Translations {
   /** Longest prefix first. */
-  readonly #rows: readonly Row[];
+  readonly #rows: readonly Translation[];
 
   /** @throws Error about a row that is none */
   constructor(rows: readonly { readonly from: string; readonly to: string; readonly prefixLength: number }[]) {

@@ -67,7 +67,7 @@ describe("connecting to a target", () => {
     expect([result.socket.isPaused(), result.socket.allowHalfOpen]).toEqual([true, true]);
   });
 
-  it("from an address and a port of ours", async () => {
+  it("from an address and a port of this host", async () => {
     const port = await listening(createServer());
     const result = await connected(tcp(port, { source: { ip: "127.0.0.9", port: 0 } }));
     expect(result.addresses.localAddress).toMatch(/^127\.0\.0\.9:/);

@@ -10,7 +10,7 @@ import type { Target } from "./target.ts";
 /** A connection to the application that a circuit goes to. */
 export type Connected =
   | { readonly protocol: "tcp"; readonly socket: Socket; readonly addresses: ConnectedAddresses }
-  | { readonly protocol: "udp"; readonly end: UdpTarget; readonly addresses: ConnectedAddresses };
+  | { readonly protocol: "udp"; readonly end: DatagramEnd; readonly addresses: ConnectedAddresses };
 
 interface ConnectedAddresses {
   readonly localAddress: string;
@@ -118,13 +118,8 @@ function textOf(error: unknown): string {
 
 const MAX_HEAD = 16 * 1024;
 
-/**
- * Asks an HTTP proxy at the other end of `socket` for a connection to a target (CONNECT). The socket stays paused; what
- * the target sent right away is put back into it.
- *
- * @throws Error with the proxy's status line
- */
-export async function connectThroughProxy(
+/** Asks an HTTP proxy at the other end of a paused socket for a connection to a target. @throws Error with the proxy's status line */
+async function connectThroughProxy(
   socket: Socket,
   target: { readonly host: string; readonly port: number },
   signal: AbortSignal,
@@ -172,11 +167,8 @@ function readHead(socket: Socket, signal: AbortSignal): Promise<string> {
   });
 }
 
-/** A UDP socket that is connected to a target. */
-export type UdpTarget = DatagramEnd;
-
 /** Datagrams to and from one target; others' are not seen. A target that refuses them closes it. */
-export class UdpTargetSocket implements UdpTarget {
+class UdpTargetSocket implements DatagramEnd {
   readonly #socket: UdpSocket;
   readonly #inbox = new DatagramInbox();
   #onClose: ((reason?: string) => void) | undefined;

@@ -135,7 +135,7 @@ describe("a hosted service", () => {
     expect(overlay.hosted.map(({ isClosed }) => isClosed)).toEqual([true, true, true, false, false, false]);
   });
 
-  it("makes its source addresses local as long as somebody needs them", async () => {
+  it("makes its source addresses local as long as a terminator needs them", async () => {
     const changes: string[] = [];
     const localRoutes: LocalRoutes = {
       add: async (prefix) => void changes.push(`+${prefix}`),
@@ -165,7 +165,7 @@ describe("a hosted service", () => {
   });
 
   it("whose port answers no more is offered last, then again as before", async () => {
-    // Of a port that nobody else is given while it is closed.
+    // Of a port that no other test is given while it is closed.
     const target = await echo(await freePort());
     tunneler();
     const portChecks = [

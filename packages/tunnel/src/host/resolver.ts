@@ -72,7 +72,7 @@ export class ResolverRelay implements OverlayHandler, Relay {
     this.close(error?.message ?? "the circuit ended");
   }
 
-  /** Whoever asks without taking the answers is not asked to go on. */
+  /** A dialer that takes no answers gets no further questions read. */
   #unblock(): void {
     if (!this.#isBlocked || !this.#hasRoom) return;
     this.#isBlocked = false;
@@ -85,7 +85,7 @@ const Status = { ok: 0, formatError: 1, serverFailure: 2, noSuchName: 3, notImpl
 const RecordType = { mx: 15, txt: 16, srv: 33 } as const;
 const TTL_SECONDS = 86_400;
 
-interface Answer {
+interface DnsRecord {
   readonly name: string;
   readonly type: number;
   readonly ttl: number;
@@ -98,10 +98,7 @@ interface Answer {
 /** The part of `node:dns` that is asked. */
 export type HostResolver = Pick<Resolver, "resolveMx" | "resolveTxt" | "resolveSrv">;
 
-/**
- * Answers one question of a resolver connection, a JSON text, with another (docs/protocol/tunneler.md, "Names by the
- * host's resolver"). It always answers.
- */
+/** Always answers a JSON question of a resolver connection with JSON (docs/protocol/tunneler.md, "Names by the host's resolver"). */
 export async function answerQuestion(
   text: string,
   allowed: AllowedAddresses | undefined,
@@ -123,7 +120,7 @@ export async function answerQuestion(
   }
 }
 
-function lookUp(server: HostResolver, type: number, owner: string, name: string): Promise<Answer[]> | undefined {
+function lookUp(server: HostResolver, type: number, owner: string, name: string): Promise<DnsRecord[]> | undefined {
   const base = { name: owner, type, ttl: TTL_SECONDS };
   switch (type) {
     case RecordType.mx:
@@ -147,12 +144,12 @@ function lookUp(server: HostResolver, type: number, owner: string, name: string)
   }
 }
 
-interface Question {
+interface ResolverQuestion {
   readonly name: string;
   readonly type: number;
 }
 
-function parse(text: string): { id: number; question: Question[] } | undefined {
+function parse(text: string): { id: number; question: ResolverQuestion[] } | undefined {
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value !== "object" || value === null) return undefined;
@@ -161,7 +158,7 @@ function parse(text: string): { id: number; question: Question[] } | undefined {
     const isWhole = questions.every((each) => typeof each?.name === "string" && Number.isInteger(each?.type));
     return {
       id: typeof id === "number" ? id : 0,
-      question: isWhole ? questions.map(({ name, type }: Question) => ({ name, type })) : [],
+      question: isWhole ? questions.map(({ name, type }: ResolverQuestion) => ({ name, type })) : [],
     };
   } catch {
     return undefined;

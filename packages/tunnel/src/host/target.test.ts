@@ -184,7 +184,7 @@ describe("where a circuit goes", () => {
     expect(() => targetOf(configOf(forwarded), appData)).toThrow(text);
   });
 
-  it("never from an address of the host that nobody allowed", () => {
+  it("never from an address of the host that no config allows", () => {
     expect(() => targetOf(configOf(fixed), { source_addr: "127.0.0.1" })).toThrow("not in allowed source addresses");
   });
 });

@@ -84,7 +84,7 @@ function sourceOf(config: HostConfig, appData: AppData): Target["source"] {
   const source = splitSource(text);
   const ip = parseUnscopedIp(source.ip);
   if (ip === undefined) throw new TargetError(`source address '${shown(text)}' is not an IP address`);
-  // Whoever dials must not choose among this machine's own addresses.
+  // A dialer must not choose among this machine's own addresses.
   if (!config.sourcePrefixes.some((prefix) => contains(prefix, ip))) {
     throw new TargetError(`source address '${shown(source.ip)}' is not in allowed source addresses`);
   }

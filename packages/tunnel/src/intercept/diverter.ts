@@ -6,7 +6,7 @@ import type { Intercept } from "./intercept-set.ts";
 import type { ListenerPorts } from "./rules.ts";
 
 /** One call of a diverter, without its first option. */
-interface Entry {
+interface DiverterEntry {
   /** Options that name the entry, at insertion and removal. */
   readonly key: readonly string[];
   /** Further ones of the insertion. */
@@ -27,21 +27,15 @@ export class Diverter {
   readonly #program: string;
   readonly #log: Logger;
   /** What the program was told and has not been told to take back. */
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, DiverterEntry>();
 
   constructor(program: string, log: Logger) {
     this.#program = program;
     this.#log = log;
   }
 
-  /** As {@link probeDiverter}. */
-  async probe(): Promise<void> {
-    await probeDiverter(this.#program);
-  }
-
   /**
-   * Tells the program what has changed; one call that fails keeps no other from being made. What is not taken back is logged, as it
-   * hinders no service, and told again with the next change.
+   * Tells the program what has changed, every entry even after failures. What is not taken back is logged and told again.
    * @throws InterceptError `COMMAND_FAILED` with the program's words when an entry could not be made
    */
   async apply(intercepts: readonly Intercept[], listeners: ListenerPorts): Promise<void> {
@@ -82,10 +76,10 @@ export class Diverter {
   }
 }
 
-const EVERYBODY: IpRange = { family: 4, base: 0n, length: 0 };
+const ALL_CLIENTS: IpRange = { family: 4, base: 0n, length: 0 };
 
-function entriesOf(intercepts: readonly Intercept[], listeners: ListenerPorts): Map<string, Entry> {
-  const entries = new Map<string, Entry>();
+function entriesOf(intercepts: readonly Intercept[], listeners: ListenerPorts): Map<string, DiverterEntry> {
+  const entries = new Map<string, DiverterEntry>();
   const add = (intercept: Intercept, protocol: Protocol, to: IpRange, from: IpRange): void => {
     for (const { low, high } of intercept.ports) {
       const key = [
@@ -102,7 +96,7 @@ function entriesOf(intercepts: readonly Intercept[], listeners: ListenerPorts): 
   };
   for (const intercept of intercepts) {
     const sources =
-      intercept.sources.length === 0 ? [EVERYBODY] : intercept.sources.filter((range) => range.family === 4);
+      intercept.sources.length === 0 ? [ALL_CLIENTS] : intercept.sources.filter((range) => range.family === 4);
     for (const to of intercept.ranges.filter((range) => range.family === 4)) {
       for (const from of sources) for (const protocol of intercept.protocols) add(intercept, protocol, to, from);
     }

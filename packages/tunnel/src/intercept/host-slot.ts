@@ -9,11 +9,10 @@ import { deleteRules } from "./rules.ts";
 /**
  * Everything that a tunneler changes on its host carries the number of a slot: the name of its packet filter table, and
  * protocol and metric of its routes. A slot belongs to the process that listens on the slot's abstract Unix socket, a name that
- * is known to one network namespace and ends with the process. So whoever finds rules or routes of a slot without
- * an owner may remove them, whatever became of the owner, and several tunnelers of a host leave each other alone.
+ * one network namespace knows and that ends with the process. So a tunneler removes rules and routes of slots without an
+ * owner, and tunnelers of one host leave each other alone.
  *
- * Everybody may listen on such a name. Who cannot change routes or rules is no owner: he keeps a slot from being taken, of
- * which there are others, and nothing else.
+ * Every process may listen on such a name. One that cannot change routes or rules is no owner: it only blocks a slot.
  */
 export class HostSlot {
   readonly number: number;
@@ -40,7 +39,7 @@ export class HostSlot {
     }
     const taken = Array.from({ length: LAST - FIRST + 1 }, (_, index) => FIRST + index);
     const holders = [...new Map([...(await holdersOfSlots(taken)).values()].map((each) => [each.pid, each])).values()];
-    const shown = holders.slice(0, MAX_SHOWN).map(describeHolder);
+    const shown = holders.slice(0, MAX_SHOWN).map(holderText);
     if (holders.length > MAX_SHOWN) shown.push(`${holders.length - MAX_SHOWN} more`);
     if (shown.length === 0) shown.push("processes that cannot be seen from here");
     throw new InterceptError(
@@ -55,7 +54,7 @@ export class HostSlot {
 
   /** Options of `ip route` that mark a route as this slot's. */
   get routeMarks(): string {
-    return marksOf(this.number);
+    return `proto ${this.number} metric ${this.number}`;
   }
 
   /** True for other slots with a living owner. */
@@ -87,14 +86,9 @@ export interface SlotRoute {
 
 /** The routes of all slots. */
 export async function routesOfSlots(): Promise<SlotRoute[]> {
-  const texts = await Promise.all(
-    ["-4", "-6"].map(async (family) => {
-      // A host without IPv6 has no such routes.
-      if (family === "-6")
-        return await runOnHost("ip", ["-6", "-N", "-j", "route", "show", "table", "local"]).catch(() => "[]");
-      return await runOnHost("ip", ["-4", "-N", "-j", "route", "show", "table", "local"]);
-    }),
-  );
+  const show = (family: string) => runOnHost("ip", [family, "-N", "-j", "route", "show", "table", "local"]);
+  // A host without IPv6 has no such routes.
+  const texts = await Promise.all([show("-4"), show("-6").catch(() => "[]")]);
   const routes = texts.flatMap((text) => JSON.parse(text.trim() === "" ? "[]" : text) as KernelRoute[]);
   return routes
     .map((route) => ({ slot: Number(route.protocol), destination: route.dst, metric: route.metric }))
@@ -107,7 +101,7 @@ interface KernelRoute {
   readonly metric?: number;
 }
 
-/** Removes rules and routes of this slot, which we own, and of all slots that nobody owns. */
+/** Removes rules and routes of this slot, which we own, and of all slots without an owner. */
 async function sweep(owned: number, log: Logger): Promise<void> {
   const tables = await slotsWithTables();
   const routed = new Set((await routesOfSlots()).map((route) => route.slot));
@@ -142,24 +136,16 @@ async function slotsWithTables(): Promise<Set<number>> {
   return new Set([...text.matchAll(TABLE)].map((match) => Number(match[1])));
 }
 
-function tableOf(number: number): string {
-  return `sallyport_${number}`;
-}
+const tableOf = (number: number) => `sallyport_${number}`;
 
 /** Of the abstract Unix socket. */
-function nameOf(number: number): string {
-  return `sallyport-interception-${number}`;
-}
+const nameOf = (number: number) => `sallyport-interception-${number}`;
 
 /** Other processes that listen on the names of these slots, as far as they can be seen. */
 async function holdersOfSlots(numbers: Iterable<number>): Promise<Map<number, SlotHolder>> {
   const byName = new Map([...numbers].map((number) => [nameOf(number), number]));
   const holders = await holdersOf(new Set(byName.keys()));
   return new Map([...holders].map(([name, holder]) => [byName.get(name) ?? 0, holder]));
-}
-
-function marksOf(number: number): string {
-  return `proto ${number} metric ${number}`;
 }
 
 /** Listens on the slot's name; undefined when another process does. */
@@ -193,10 +179,7 @@ export interface SlotHolder {
 /** CAP_NET_ADMIN in the sets of /proc/<pid>/status. */
 const NET_ADMIN = 1n << 12n;
 
-/**
- * Who listens on abstract Unix sockets, by their names (without the leading zero byte). Processes that are not to be seen
- * from here, those of another container, are left out.
- */
+/** The visible processes that listen on abstract Unix sockets, by the sockets' names (without the leading zero byte). */
 export async function holdersOf(names: ReadonlySet<string>): Promise<Map<string, SlotHolder>> {
   const holders = new Map<string, SlotHolder>();
   const byInode = await inodesOf(names);
@@ -212,7 +195,7 @@ export async function holdersOf(names: ReadonlySet<string>): Promise<Map<string,
   return holders;
 }
 
-export function describeHolder({ pid, program, userId, mayChangeHost }: SlotHolder): string {
+export function holderText({ pid, program, userId, mayChangeHost }: SlotHolder): string {
   return `process ${pid} (${program}, user ${userId}${mayChangeHost ? "" : ", which is no tunneler"})`;
 }
 

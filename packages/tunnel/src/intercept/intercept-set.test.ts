@@ -50,13 +50,13 @@ describe("the intercept that a connection belongs to", () => {
   test("depends on protocol and source", () => {
     const ends = { protocol: "udp", sourceIp: "192.0.2.7", destinationIp: "10.3.0.1", destinationPort: 53 } as const;
     expect(bestMatch(set, ends)?.name).toBe("datagrams");
-    const stranger = {
+    const foreign = {
       protocol: "tcp",
       sourceIp: "198.51.100.1",
       destinationIp: "10.1.1.1",
       destinationPort: 80,
     } as const;
-    expect(bestMatch(set, stranger)?.name).toBe("narrow");
+    expect(bestMatch(set, foreign)?.name).toBe("narrow");
   });
 });
 

@@ -67,12 +67,10 @@ export function sortAddresses(target: Pick<InterceptTarget, "name" | "addresses"
     else if (address.startsWith("*.") && NAME.test(address.slice(2))) sorted.wildcards.push(address);
     // A name of digits only is a mistyped address.
     else if (NAME.test(address) && !/^[\d.]+$/.test(address)) sorted.names.push(address);
-    else
-      throw badTarget(
-        target.name,
-        `"${address}" is no address`,
-        "an IP address, a CIDR range, a host name or *.domain",
-      );
+    else {
+      const expected = "an IP address, a CIDR range, a host name or *.domain";
+      throw badTarget(target.name, `"${address}" is no address`, expected);
+    }
   }
   if (target.addresses.length === 0) throw badTarget(target.name, "it has no addresses", "at least one");
   return sorted;

@@ -11,11 +11,11 @@ import type { Intercept } from "./intercept-set.ts";
 /** Sockets at a time, of all services. */
 const MAX_LISTENERS = 2048;
 
-interface Listener {
+interface OpenListener {
   close(): void;
 }
 
-interface Place {
+interface ListenPlace {
   readonly protocol: "tcp" | "udp";
   readonly ip: string;
   readonly port: number;
@@ -30,7 +30,7 @@ export class ListenerCapture implements Capture {
   readonly kind = "listeners";
   readonly #events: CaptureEvents;
   readonly #log: Logger;
-  readonly #listeners = new Map<string, Listener>();
+  readonly #listeners = new Map<string, OpenListener>();
   readonly #changes = new SerialQueue();
 
   constructor(events: CaptureEvents, log: Logger) {
@@ -48,7 +48,7 @@ export class ListenerCapture implements Capture {
     this.#listeners.clear();
   }
 
-  async #apply(places: ReadonlyMap<string, Place>): Promise<void> {
+  async #apply(places: ReadonlyMap<string, ListenPlace>): Promise<void> {
     const fresh: string[] = [];
     try {
       for (const [key, place] of places) {
@@ -68,7 +68,7 @@ export class ListenerCapture implements Capture {
     this.#listeners.delete(key);
   }
 
-  async #listen(place: Place): Promise<Listener> {
+  async #listen(place: ListenPlace): Promise<OpenListener> {
     try {
       return place.protocol === "tcp" ? await this.#listenTcp(place) : await this.#listenUdp(place);
     } catch (cause) {
@@ -80,7 +80,7 @@ export class ListenerCapture implements Capture {
     }
   }
 
-  async #listenTcp({ ip, port }: Place): Promise<Listener> {
+  async #listenTcp({ ip, port }: ListenPlace): Promise<OpenListener> {
     const server: Server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) =>
       this.#events.tcp(socket),
     );
@@ -90,7 +90,7 @@ export class ListenerCapture implements Capture {
     return server;
   }
 
-  async #listenUdp({ ip, port }: Place): Promise<Listener> {
+  async #listenUdp({ ip, port }: ListenPlace): Promise<OpenListener> {
     const socket: UdpSocket = createSocket({ type: ip.includes(":") ? "udp6" : "udp4" });
     socket.bind({ address: ip, port, exclusive: true });
     try {
@@ -120,8 +120,8 @@ export class ListenerCapture implements Capture {
   }
 }
 
-function placesOf(intercepts: readonly Intercept[]): Map<string, Place> {
-  const places = new Map<string, Place>();
+function placesOf(intercepts: readonly Intercept[]): Map<string, ListenPlace> {
+  const places = new Map<string, ListenPlace>();
   for (const { name, protocols, ranges, ports } of intercepts) {
     const portCount = ports.reduce((sum, { low, high }) => sum + high - low + 1, 0);
     for (const range of ranges) {

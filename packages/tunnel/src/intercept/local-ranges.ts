@@ -3,7 +3,7 @@ import { networkInterfaces } from "node:os";
 import { SerialQueue } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
-import { type Family, formatRange, type IpRange, overlaps, parseRange } from "../ip-range.ts";
+import { formatRange, type IpFamily, type IpRange, overlaps, parseRange } from "../ip-range.ts";
 import { runOnHost } from "./host-command.ts";
 import { flushRoutes, HostSlot, routesOfSlots } from "./host-slot.ts";
 
@@ -135,7 +135,7 @@ export class LocalRanges {
 }
 
 /** Addresses of this host's interfaces, loopback's not. */
-export function ownAddresses(family: Family): { readonly device: string; readonly address: string }[] {
+export function ownAddresses(family: IpFamily): { readonly device: string; readonly address: string }[] {
   return Object.entries(networkInterfaces()).flatMap(([device, addresses = []]) =>
     addresses
       .filter((each) => !each.internal && each.family === `IPv${family}` && !each.address.startsWith("fe80:"))
@@ -151,10 +151,7 @@ async function mainAddress(): Promise<string | undefined> {
   return route?.prefsrc ?? (own.find((each) => each.device === route?.dev) ?? own[0])?.address;
 }
 
-/**
- * Makes the addresses local that connections to hosted targets are to come from. Nothing is done, and no privilege needed,
- * before the first one is asked for.
- */
+/** Makes the source addresses of connections to hosted targets local. Needs no privilege before the first one. */
 export class SourceRoutes {
   readonly #log: Logger;
   readonly #held = new Map<string, Release>();

@@ -1,13 +1,13 @@
 import type { Server } from "node:net";
 import { InterceptError } from "../interceptor.ts";
-import { type Family, formatIp, parseIp } from "../ip-range.ts";
+import { formatIp, type IpFamily, parseIp } from "../ip-range.ts";
 
 /** The few calls of the C library that Node does not offer. Numbers are those of Linux on every 64-bit machine. */
 export interface NativeSockets {
   /** Lets a listener accept connections to addresses other than its own. */
-  makeTransparent(server: Server, family: Family): void;
+  makeTransparent(server: Server, family: IpFamily): void;
   /** A UDP socket on the loopback address that receives datagrams to other addresses, and learns which. */
-  openUdp(family: Family, onDatagram: (datagram: Datagram) => void): NativeUdp;
+  openUdp(family: IpFamily, onDatagram: (datagram: Datagram) => void): NativeUdp;
   /** Descriptor of a UDP socket bound to an address that need not be one of this host's, and may be that of further sockets. */
   bindUdp(ip: string, port: number): number;
 }
@@ -40,7 +40,7 @@ const SO_REUSEADDR = 2;
 const EPERM = 1;
 const EACCES = 13;
 const EADDRINUSE = 98;
-const LARGEST_DATAGRAM = 65_535;
+const MAX_DATAGRAM = 65_535;
 /** Datagrams read before the event loop turns. */
 const MAX_PER_TURN = 64;
 const ADDRESS_SIZE = 28;
@@ -70,48 +70,29 @@ export async function loadNativeSockets(): Promise<NativeSockets> {
   }
   // The process itself: the C library that Node runs on, whichever that is.
   const library = koffi.load(null);
-  const socket = library.func("int socket(int, int, int)") as (
-    family: number,
-    type: number,
-    protocol: number,
-  ) => number;
-  const setOption = library.func("int setsockopt(int, int, int, const void *, uint32_t)") as (
-    ...args: [fd: number, level: number, option: number, value: Buffer, length: number]
-  ) => number;
-  const bind = library.func("int bind(int, const void *, uint32_t)") as (
-    fd: number,
-    address: Buffer,
-    length: number,
-  ) => number;
-  const socketName = library.func("int getsockname(int, void *, void *)") as (
-    fd: number,
-    address: Buffer,
-    length: Buffer,
-  ) => number;
-  const receive = library.func("int64_t recvmsg(int, void *, int)") as (
-    fd: number,
-    message: Buffer,
-    flags: number,
-  ) => number;
-  const closeSocket = library.func("int close(int)") as (fd: number) => number;
+  const call = <Args extends unknown[]>(prototype: string) => library.func(prototype) as (...args: Args) => number;
+  const socket = call<[family: number, type: number, protocol: number]>("int socket(int, int, int)");
+  const setOption = call<[fd: number, level: number, option: number, value: Buffer, length: number]>(
+    "int setsockopt(int, int, int, const void *, uint32_t)",
+  );
+  const bind = call<[fd: number, address: Buffer, length: number]>("int bind(int, const void *, uint32_t)");
+  const socketName = call<[fd: number, address: Buffer, length: Buffer]>("int getsockname(int, void *, void *)");
+  const receive = call<[fd: number, message: Buffer, flags: number]>("int64_t recvmsg(int, void *, int)");
+  const closeSocket = call<[fd: number]>("int close(int)");
 
-  const check = (result: number, call: string): number => {
+  const check = (result: number, name: string): number => {
     if (result >= 0) return result;
     const errno = koffi.errno();
-    if (errno === EPERM) {
-      throw new InterceptError(
-        "NOT_PERMITTED",
-        `${call} is not permitted: run as root or give the process the capability CAP_NET_ADMIN`,
-      );
-    }
-    throw new InterceptError("SYSTEM_CALL", `${call} failed with errno ${errno}`);
+    if (errno !== EPERM) throw new InterceptError("SYSTEM_CALL", `${name} failed with errno ${errno}`);
+    const advice = "run as root or give the process the capability CAP_NET_ADMIN";
+    throw new InterceptError("NOT_PERMITTED", `${name} is not permitted: ${advice}`);
   };
   const switchOn = (fd: number, level: number, option: number, name: string): void => {
     const one = Buffer.alloc(4);
     one.writeInt32LE(1);
     check(setOption(fd, level, option, one, 4), `setsockopt(${name})`);
   };
-  const bindTo = (fd: number, family: Family, ip: string, port: number): void => {
+  const bindTo = (fd: number, family: IpFamily, ip: string, port: number): void => {
     const address = socketAddress(family, ip, port);
     if (bind(fd, address, address.length) === 0) return;
     const errno = koffi.errno();
@@ -123,7 +104,7 @@ export async function loadNativeSockets(): Promise<NativeSockets> {
           : `errno ${errno}`;
     throw new InterceptError("BIND", `datagrams cannot be sent from ${ip} port ${port}: ${advice}`);
   };
-  const openSocket = (family: Family, prepare: (fd: number) => void): number => {
+  const openSocket = (family: IpFamily, prepare: (fd: number) => void): number => {
     const fd = check(socket(AF[family], SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
     try {
       switchOn(fd, levelOf(family), TRANSPARENT[family], "IP_TRANSPARENT");
@@ -195,7 +176,7 @@ class MessageReader {
   readonly message = Buffer.allocUnsafeSlow(MESSAGE.size);
   readonly #name = Buffer.allocUnsafeSlow(ADDRESS_SIZE);
   readonly #part = Buffer.allocUnsafeSlow(16);
-  readonly #data = Buffer.allocUnsafeSlow(LARGEST_DATAGRAM);
+  readonly #data = Buffer.allocUnsafeSlow(MAX_DATAGRAM);
   readonly #control = Buffer.allocUnsafeSlow(CONTROL_SIZE);
 
   constructor(addressOf: (buffer: Buffer) => bigint) {
@@ -203,7 +184,7 @@ class MessageReader {
     message.fill(0);
     message.writeBigUInt64LE(addressOf(this.#name), MESSAGE.name);
     this.#part.writeBigUInt64LE(addressOf(this.#data), 0);
-    this.#part.writeBigUInt64LE(BigInt(LARGEST_DATAGRAM), 8);
+    this.#part.writeBigUInt64LE(BigInt(MAX_DATAGRAM), 8);
     message.writeBigUInt64LE(addressOf(this.#part), MESSAGE.parts);
     message.writeBigUInt64LE(1n, MESSAGE.partCount);
     message.writeBigUInt64LE(addressOf(this.#control), MESSAGE.control);
@@ -216,7 +197,7 @@ class MessageReader {
   }
 
   /** Undefined for a datagram whose destination the kernel did not tell. */
-  datagram(length: number, family: Family): Datagram | undefined {
+  datagram(length: number, family: IpFamily): Datagram | undefined {
     if ((this.message.readUInt32LE(MESSAGE.flags) & MSG_TRUNC) !== 0) return undefined;
     const end = Number(this.message.readBigUInt64LE(MESSAGE.controlLength));
     const level = levelOf(family);
@@ -243,7 +224,7 @@ class MessageReader {
 }
 
 /** `struct sockaddr_in` or `sockaddr_in6`: the family in the machine's order (little endian wherever Node runs on Linux with koffi), the rest big endian. */
-function socketAddress(family: Family, ip: string, port: number): Buffer {
+function socketAddress(family: IpFamily, ip: string, port: number): Buffer {
   const parsed = parseIp(ip);
   if (parsed === undefined) throw new InterceptError("BAD_ADDRESS", `${ip} is no IP address`);
   const address = Buffer.alloc(family === 4 ? 16 : ADDRESS_SIZE);
@@ -254,11 +235,11 @@ function socketAddress(family: Family, ip: string, port: number): Buffer {
   return address;
 }
 
-function levelOf(family: Family): number {
+function levelOf(family: IpFamily): number {
   return family === 4 ? SOL_IP : SOL_IPV6;
 }
 
-function readAddress(buffer: Buffer, at: number, family: Family): { ip: string; port: number } {
+function readAddress(buffer: Buffer, at: number, family: IpFamily): { ip: string; port: number } {
   const port = buffer.readUInt16BE(at + 2);
   if (family === 4) return { ip: formatIp(4, BigInt(buffer.readUInt32BE(at + 4))), port };
   return { ip: formatIp(6, (buffer.readBigUInt64BE(at + 8) << 64n) | buffer.readBigUInt64BE(at + 16)), port };

@@ -4,10 +4,10 @@ import { createServer, isIPv6, type Server } from "node:net";
 import { SerialQueue } from "@sallyport/async";
 import { boundedLog, type Logger } from "@sallyport/wire";
 import { type ClientAddresses, InterceptError } from "../interceptor.ts";
-import { type Family, parseRange } from "../ip-range.ts";
+import { type IpFamily, parseRange } from "../ip-range.ts";
 import type { FlowEvents, FlowTransport } from "../relay/client-flow.ts";
 import type { Capture, CaptureEvents } from "./capture.ts";
-import { Diverter } from "./diverter.ts";
+import { Diverter, probeDiverter } from "./diverter.ts";
 import { runOnHost } from "./host-command.ts";
 import { describe, type Intercept } from "./intercept-set.ts";
 import { loadNativeSockets, type NativeSockets, type NativeUdp } from "./native-sockets.ts";
@@ -29,7 +29,7 @@ export class PacketFilterCapture implements Capture {
   readonly #servers: Server[] = [];
   readonly #udp: NativeUdp[] = [];
   readonly #diverter: Diverter | undefined;
-  readonly #listeners = { tcp: {} as Partial<Record<Family, number>>, udp: {} as Partial<Record<Family, number>> };
+  readonly #listeners = { tcp: {} as Partial<Record<IpFamily, number>>, udp: {} as Partial<Record<IpFamily, number>> };
   readonly #runs = new SerialQueue();
   /** What the next run of nft loads, and its promise; undefined while none waits. */
   #next: { intercepts: readonly Intercept[]; done: Promise<void> } | undefined;
@@ -56,10 +56,8 @@ export class PacketFilterCapture implements Capture {
     for (const { name, ranges, protocols } of intercepts) {
       const sixth = ranges.filter((range) => range.family === 6);
       if (sixth.length > 0 && protocols.some((protocol) => this.#listeners[protocol][6] === undefined)) {
-        throw new InterceptError(
-          "NO_IPV6",
-          `service ${name}: ${describe(sixth)} cannot be intercepted, as this host has no IPv6 (::1)`,
-        );
+        const what = `service ${name}: ${describe(sixth)}`;
+        throw new InterceptError("NO_IPV6", `${what} cannot be intercepted, as this host has no IPv6 (::1)`);
       }
     }
     if (this.#next !== undefined) {
@@ -125,8 +123,8 @@ export class PacketFilterCapture implements Capture {
 
   /** Has the kernel check a rule of each kind, without loading it. */
   async #probe(): Promise<void> {
-    if (this.#diverter !== undefined) {
-      await this.#diverter.probe();
+    if (this.#options.diverter !== undefined) {
+      await probeDiverter(this.#options.diverter);
       return;
     }
     const listeners: ListenerPorts = this.#listeners;
@@ -168,7 +166,7 @@ export class FlowSocket implements FlowTransport {
   /** @throws InterceptError when the destination cannot be sent from */
   constructor(addresses: ClientAddresses, events: FlowEvents, native: NativeSockets) {
     const { sourceIp, sourcePort, destinationIp, destinationPort } = addresses;
-    // Node itself binds to no IPv6 address that the host has only by a route. Before there is a socket, which nobody would close.
+    // Node itself binds to no IPv6 address that the host has only by a route. Bound first: after a failure no socket is left to close.
     const fd = native.bindUdp(destinationIp, destinationPort);
     const socket = createSocket(isIPv6(destinationIp) ? "udp6" : "udp4");
     this.#socket = socket;

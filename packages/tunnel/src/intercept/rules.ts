@@ -1,9 +1,9 @@
 import type { PortRange, Protocol } from "../interceptor.ts";
-import { type Family, formatIp, formatRange, type IpRange, widthOf, withoutContained } from "../ip-range.ts";
+import { formatIp, formatRange, type IpFamily, type IpRange, widthOf, withoutContained } from "../ip-range.ts";
 import { type Intercept, mergePorts } from "./intercept-set.ts";
 
 /** Where the listeners of the tunneler are: 127.0.0.1 and ::1. A family or protocol without one is not intercepted. */
-export type ListenerPorts = Readonly<Record<Protocol, Readonly<Partial<Record<Family, number>>>>>;
+export type ListenerPorts = Readonly<Record<Protocol, Readonly<Partial<Record<IpFamily, number>>>>>;
 
 export interface RuleOptions {
   readonly table: string;
@@ -12,9 +12,9 @@ export interface RuleOptions {
   readonly lanIf?: string | undefined;
 }
 
-interface Group {
+interface RuleGroup {
   readonly protocol: Protocol;
-  readonly family: Family;
+  readonly family: IpFamily;
   readonly ports: readonly PortRange[];
   readonly sources: readonly IpRange[];
   readonly destinations: IpRange[];
@@ -53,8 +53,8 @@ export function deleteRules(table: string): string {
   return `table inet ${table}\ndelete table inet ${table}\n`;
 }
 
-function groupsOf(intercepts: Iterable<Intercept>): Group[] {
-  const groups = new Map<string, Group>();
+function groupsOf(intercepts: Iterable<Intercept>): RuleGroup[] {
+  const groups = new Map<string, RuleGroup>();
   for (const intercept of intercepts) {
     const ports = mergePorts(intercept.ports);
     for (const protocol of intercept.protocols) {
@@ -74,7 +74,7 @@ function groupsOf(intercepts: Iterable<Intercept>): Group[] {
   return [...groups.values()];
 }
 
-function matchOf(group: Group): string {
+function matchOf(group: RuleGroup): string {
   const ip = group.family === 4 ? "ip" : "ip6";
   const ports = group.ports.map(({ low, high }) => (low === high ? `${low}` : `${low}-${high}`));
   return [

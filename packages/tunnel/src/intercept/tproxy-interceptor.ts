@@ -34,7 +34,7 @@ export interface TproxyOptions {
   readonly udpIdleTimeoutMs?: number | undefined;
   readonly udpCheckIntervalMs?: number | undefined;
   /** 8192 when absent. */
-  readonly mostUdpFlows?: number | undefined;
+  readonly maxUdpFlows?: number | undefined;
   /**
    * Addresses and host names that the tunneler itself needs: of controllers, of routers that it links to or dials.
    * Intercepting them would cut it off, so that is refused. Asked at each interception and each question for a name.
@@ -73,19 +73,12 @@ export class TproxyInterceptor implements Interceptor {
   private constructor(options: TproxyOptions, routes: LocalRanges) {
     this.#options = options;
     this.#routes = routes;
+    const { minUdpIdleTimeoutMs, udpIdleTimeoutMs, minUdpCheckIntervalMs, udpCheckIntervalMs } = TUNNEL_DEFAULTS;
     this.#flows = new UdpFlows({
       accept: (addresses) => this.#acceptFlow(addresses),
-      idleTimeoutMs: atLeast(
-        options.udpIdleTimeoutMs,
-        TUNNEL_DEFAULTS.minUdpIdleTimeoutMs,
-        TUNNEL_DEFAULTS.udpIdleTimeoutMs,
-      ),
-      checkIntervalMs: atLeast(
-        options.udpCheckIntervalMs,
-        TUNNEL_DEFAULTS.minUdpCheckIntervalMs,
-        TUNNEL_DEFAULTS.udpCheckIntervalMs,
-      ),
-      mostFlows: options.mostUdpFlows ?? 8192,
+      idleTimeoutMs: atLeast(options.udpIdleTimeoutMs, minUdpIdleTimeoutMs, udpIdleTimeoutMs),
+      checkIntervalMs: atLeast(options.udpCheckIntervalMs, minUdpCheckIntervalMs, udpCheckIntervalMs),
+      maxFlows: options.maxUdpFlows ?? 8192,
       log: options.log,
     });
   }
@@ -146,10 +139,8 @@ export class TproxyInterceptor implements Interceptor {
       });
       throw error;
     }
-    this.#options.log.info(
-      { service: target.name, addresses: target.addresses, by: capture.kind },
-      "service is intercepted",
-    );
+    const fields = { service: target.name, addresses: target.addresses, by: capture.kind };
+    this.#options.log.info(fields, "service is intercepted");
     return { close: async () => await this.#end(active) };
   }
 
@@ -229,7 +220,7 @@ export class TproxyInterceptor implements Interceptor {
         this.#options.log.debug({ service: active.name, name, address }, "name under a wildcard is intercepted");
         await this.#capture?.apply([...this.#active]);
       };
-      // Whoever gets the address has it captured anew.
+      // The next name that gets the address has it captured again.
       const onTaken = (address: string): void => {
         const { base, length } = hostRange(address);
         const at = active.ranges.findIndex((range) => range.base === base && range.length === length);
@@ -271,12 +262,8 @@ export class TproxyInterceptor implements Interceptor {
 
   #acceptConnection(socket: Socket): void {
     const { localAddress, localPort, remoteAddress, remotePort } = socket;
-    if (
-      localAddress === undefined ||
-      localPort === undefined ||
-      remoteAddress === undefined ||
-      remotePort === undefined
-    ) {
+    const isGone = localAddress === undefined || remoteAddress === undefined;
+    if (isGone || localPort === undefined || remotePort === undefined) {
       socket.destroy();
       return;
     }
@@ -290,8 +277,7 @@ export class TproxyInterceptor implements Interceptor {
       socket.resetAndDestroy();
       return;
     }
-    const release = this.#hold(active, destinationIp);
-    socket.once("close", release);
+    socket.once("close", this.#hold(active, destinationIp));
     const destinationHostname = this.#resolver?.nameOf(destinationIp);
     active.clients.tcp({ addresses: { ...ends, sourcePort: remotePort, destinationHostname }, socket });
   }

@@ -14,7 +14,7 @@ test("datagrams from or to port 0, which only forged packets have, make no flow"
       accepted.push(sourcePort);
       return () => {};
     },
-    ...{ idleTimeoutMs: 60_000, checkIntervalMs: 60_000, mostFlows: 10, log: silentLogger },
+    ...{ idleTimeoutMs: 60_000, checkIntervalMs: 60_000, maxFlows: 10, log: silentLogger },
   });
   for (const [sourcePort, destinationPort] of [
     [0, 53],
@@ -37,7 +37,7 @@ test("one source has three quarters of the flows at most, and gets more when som
       ({ sourceIp }) =>
       (flow) =>
         made.push({ sourceIp, flow }),
-    ...{ idleTimeoutMs: 60_000, checkIntervalMs: 60_000, mostFlows: 8, log: silentLogger },
+    ...{ idleTimeoutMs: 60_000, checkIntervalMs: 60_000, maxFlows: 8, log: silentLogger },
   });
   let sourcePort = 1_000;
   const sendFrom = (sourceIp: string, times: number): number => {

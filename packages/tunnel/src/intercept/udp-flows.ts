@@ -7,12 +7,12 @@ import type { Datagram } from "./native-sockets.ts";
 const SHARE = 0.75;
 
 export interface UdpFlowsOptions {
-  /** Who wants the flow; undefined: nobody, and its datagrams are dropped. */
+  /** The taker of the flow; undefined: no service wants it, and its datagrams are dropped. */
   readonly accept: (addresses: ClientAddresses) => ((flow: UdpFlow) => void) | undefined;
   readonly idleTimeoutMs: number;
   readonly checkIntervalMs: number;
   /** Flows at a time, three quarters of them of one source address; datagrams of further ones are dropped. Each needs a descriptor. */
-  readonly mostFlows: number;
+  readonly maxFlows: number;
   readonly log: Logger;
 }
 
@@ -28,7 +28,7 @@ export class UdpFlows {
   constructor(options: UdpFlowsOptions) {
     this.#options = options;
     this.#log = boundedLog(options.log);
-    const { mostFlows: places } = options;
+    const { maxFlows: places } = options;
     this.#places = new SharedPlaces({ places, perAddress: Math.ceil(places * SHARE) });
     this.#timer = setInterval(() => this.#check(), options.checkIntervalMs);
     this.#timer.unref();
@@ -41,7 +41,7 @@ export class UdpFlows {
   /** A datagram of a client: of a flow that exists, or the first of a new one. */
   take(datagram: Datagram, open: OpenTransport): void {
     const { sourceIp, sourcePort, destinationIp, destinationPort } = datagram;
-    // Port 0 is nobody's: no answer can be sent there.
+    // No answer can be sent to port 0.
     if (sourcePort === 0 || destinationPort === 0) return;
     const key = `${sourceIp} ${sourcePort} ${destinationIp} ${destinationPort}`;
     const known = this.#flows.get(key);
@@ -52,7 +52,7 @@ export class UdpFlows {
     const addresses: ClientAddresses = { protocol: "udp", sourceIp, sourcePort, destinationIp, destinationPort };
     const consumer = this.#options.accept(addresses);
     if (consumer === undefined) return;
-    // Nobody gives way: who has a flow may be forged as well as who wants one.
+    // No flow gives way to a new one: either source may be forged.
     const place = this.#places.take(sourceIp, () => {});
     if (place === undefined) {
       this.#refused++;
@@ -77,8 +77,8 @@ export class UdpFlows {
 
   #check(): void {
     if (this.#refused > 0) {
-      const { log, mostFlows } = this.#options;
-      log.warn({ datagrams: this.#refused, mostFlows }, "datagrams of new UDP flows were dropped: too many flows");
+      const { log, maxFlows } = this.#options;
+      log.warn({ datagrams: this.#refused, maxFlows }, "datagrams of new UDP flows were dropped: too many flows");
       this.#refused = 0;
     }
     const oldest = performance.now() - this.#options.idleTimeoutMs;

@@ -33,7 +33,7 @@ export type ProgramCommand =
       readonly name: "enroll";
       readonly jwtFile: string;
       readonly output: string;
-      /** An identity that is there is kept, and the token not looked at. */
+      /** Keeps an existing identity, and does not read the token then. */
       readonly ifNeeded: boolean;
       readonly verbose: boolean;
     }
@@ -73,7 +73,7 @@ export const USAGE = `usage: sallyport-tunnel <command>
 `;
 
 /** The command line is wrong; the message says how. */
-class UsageError extends Error {}
+class CommandLineError extends Error {}
 
 /** Reads the command line; whatever is wrong with it becomes `help` with the problem named. */
 export function parseCommand(args: readonly string[]): ProgramCommand {
@@ -102,11 +102,11 @@ const options = {
   help: { type: "boolean", short: "h" },
 } as const;
 
-type Option = keyof typeof options;
+type CommandOption = keyof typeof options;
 
 /** The options of each command; the common ones of all that tunnel. */
-const COMMON: readonly Option[] = ["identity", "udp-idle", "refresh", "drain", "health-address", "verbose"];
-const TAKES: Readonly<Record<string, readonly Option[]>> = {
+const COMMON: readonly CommandOption[] = ["identity", "udp-idle", "refresh", "drain", "health-address", "verbose"];
+const TAKES: Readonly<Record<string, readonly CommandOption[]>> = {
   run: [...COMMON, "resolver", "dns-range", "lan-if"],
   proxy: [...COMMON, "bind"],
   host: COMMON,
@@ -122,19 +122,19 @@ function commandOf({ values, positionals }: ReturnType<typeof parse>): ProgramCo
   if (values.version === true || name === "version") return { name: "version" };
   if (values.help === true || name === undefined || name === "help") return { name: "help" };
   const takes = TAKES[name];
-  if (takes === undefined) throw new UsageError(`there is no command ${name}`);
-  const stranger = Object.keys(values).find((option) => !takes.some((each) => each === option));
-  if (stranger !== undefined) throw new UsageError(`${name} takes no --${stranger}`);
-  if (name !== "proxy" && rest.length > 0) throw new UsageError(`${name} takes no argument, found ${rest[0]}`);
+  if (takes === undefined) throw new CommandLineError(`there is no command ${name}`);
+  const unknown = Object.keys(values).find((option) => !takes.some((each) => each === option));
+  if (unknown !== undefined) throw new CommandLineError(`${name} takes no --${unknown}`);
+  if (name !== "proxy" && rest.length > 0) throw new CommandLineError(`${name} takes no argument, found ${rest[0]}`);
   const verbose = values.verbose === true;
   if (name === "enroll") {
-    if (values.jwt === undefined) throw new UsageError("enroll needs --jwt <file>");
+    if (values.jwt === undefined) throw new CommandLineError("enroll needs --jwt <file>");
     const output = values.output ?? `${values.jwt.replace(/\.jwt$/, "")}.json`;
     return { name, jwtFile: values.jwt, output, ifNeeded: values["if-needed"] === true, verbose };
   }
   const { identity: identities = [] } = values;
   if (identities.length === 0)
-    throw new UsageError(`${name} needs -i <identity>; make one with: sallyport-tunnel enroll`);
+    throw new CommandLineError(`${name} needs -i <identity>; make one with: sallyport-tunnel enroll`);
   return {
     name: "tunnel",
     mode: modeOf(name, values, rest),
@@ -157,7 +157,7 @@ function modeOf(name: string, values: ReturnType<typeof parse>["values"], rest: 
       lanInterface: values["lan-if"],
     };
   }
-  if (rest.length === 0) throw new UsageError("proxy needs at least one <service>:<port>[:tcp|udp]");
+  if (rest.length === 0) throw new CommandLineError("proxy needs at least one <service>:<port>[:tcp|udp]");
   return { name: "proxy", services: rest, bindAddress: values.bind ?? DEFAULTS.bind };
 }
 
@@ -165,7 +165,7 @@ function time(option: string, text: string, leastMs: number): number {
   const ms = parseDuration(text);
   if (ms !== undefined && ms >= leastMs && ms < 2 ** 31) return ms;
   const least = leastMs > 0 ? ` of at least ${leastMs / 1_000}s` : "";
-  throw new UsageError(`--${option} expects a duration${least} such as 30s or 5m, found ${text}`);
+  throw new CommandLineError(`--${option} expects a duration${least} such as 30s or 5m, found ${text}`);
 }
 
 function address(option: string, text: string | undefined): { host: string; port: number } | undefined {
@@ -174,5 +174,5 @@ function address(option: string, text: string | undefined): { host: string; port
   const ip = host.replace(/^\[(.*)\]$/, "$1");
   const port = Number(digits);
   if (isIP(ip) !== 0 && port >= 1 && port <= 65_535) return { host: ip, port };
-  throw new UsageError(`--${option} expects an IP address and a port such as 0.0.0.0:8090, found ${text}`);
+  throw new CommandLineError(`--${option} expects an IP address and a port such as 0.0.0.0:8090, found ${text}`);
 }

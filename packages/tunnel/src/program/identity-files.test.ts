@@ -25,10 +25,10 @@ test("the key is written into the file that was made, not into another one that 
   const output = join(folder, "me.json");
   await enrollCommand(join(folder, "me.jwt"), output, async () => {
     await rename(output, join(folder, "away.json"));
-    await writeFile(output, "readable by everybody");
+    await writeFile(output, "readable by all");
     return IDENTITY;
   });
-  expect(await readFile(output, "utf8")).toBe("readable by everybody");
+  expect(await readFile(output, "utf8")).toBe("readable by all");
   expect(JSON.parse(await readFile(join(folder, "away.json"), "utf8"))).toEqual(IDENTITY);
 });
 

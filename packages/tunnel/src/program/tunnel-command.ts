@@ -5,10 +5,10 @@ import type { Logger as Pino } from "pino";
 import { hostPort } from "../config/template.ts";
 import { SourceRoutes } from "../intercept/local-ranges.ts";
 import type { Interceptor } from "../interceptor.ts";
-import { ProxyInterceptor, type ProxyService, parseProxyService } from "../proxy/proxy-interceptor.ts";
+import { ProxyInterceptor, parseProxyService } from "../proxy/proxy-interceptor.ts";
 import { SdkOverlay } from "../sdk-overlay.ts";
 import { Tunneler } from "../tunneler.ts";
-import type { Mode, ProgramCommand } from "./command-line.ts";
+import type { ProgramCommand } from "./command-line.ts";
 import { identityFiles, SetupError } from "./identity-files.ts";
 
 export type TunnelCommand = Extract<ProgramCommand, { name: "tunnel" }>;
@@ -122,7 +122,7 @@ async function interceptorOf(
       return undefined;
     case "proxy":
       return new ProxyInterceptor({
-        services: proxyServices(mode),
+        services: mode.services.map(parseProxyService),
         bindAddress: mode.bindAddress,
         udpIdleTimeoutMs,
         log,
@@ -142,10 +142,6 @@ async function interceptorOf(
       });
     }
   }
-}
-
-function proxyServices(mode: Extract<Mode, { name: "proxy" }>): ProxyService[] {
-  return mode.services.map((text) => parseProxyService(text));
 }
 
 export interface ProbeServerOptions {

@@ -159,7 +159,7 @@ describe("UDP ports of a proxy", () => {
       destinationIp: "127.0.0.1",
       destinationPort: port,
     });
-    // What came before anybody listened is not lost.
+    // What came before there was a listener is not lost.
     const seen: string[] = [];
     udp[0]!.onMessage((datagram) => seen.push(String(datagram)));
     expect(seen).toEqual(["1"]);
@@ -210,7 +210,7 @@ describe("UDP ports of a proxy", () => {
     await expect.poll(() => udp.length).toBe(2);
     await again.close();
     for (const flow of udp) flow.close();
-    // With the last one the port is free for anybody.
+    // With the last one the port is free again.
     const socket = udpClient();
     socket.bind({ port, address: "127.0.0.1", exclusive: true });
     await once(socket, "listening");

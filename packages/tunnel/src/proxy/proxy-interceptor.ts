@@ -44,7 +44,7 @@ export class ProxyInterceptor implements Interceptor {
     this.#log = options.log ?? silentLogger;
   }
 
-  /** Opens the ports of a service; one without ports is none of ours. @throws InterceptError `PORT_UNAVAILABLE` */
+  /** Opens the ports of a service; a service without ports is ignored. @throws InterceptError `PORT_UNAVAILABLE` */
   async intercept(target: InterceptTarget, clients: InterceptedClients): Promise<Interception> {
     const wanted = new Map(
       this.#o.services
@@ -78,10 +78,7 @@ export class ProxyInterceptor implements Interceptor {
       [...this.#openPorts].some((open) => open.name === name && open.port === port && open.protocol === protocol);
     return this.#o.services
       .filter((service) => !isOpen(service))
-      .map(
-        ({ name, port, protocol }) =>
-          `${protocol} port ${port} is not open: ${name} may not be dialled, or see the log`,
-      );
+      .map((o) => `${o.protocol} port ${o.port} is not open: ${o.name} may not be dialled, or see the log`);
   }
 
   async close(): Promise<void> {
@@ -133,7 +130,7 @@ async function listenTcp(address: string, port: number, clients: InterceptedClie
   server.listen({ host: address, port });
   await once(server, "listening");
   return {
-    // Accepted connections go on: nobody waits for their end here.
+    // Accepted connections go on; their end is not waited for.
     close: async () => void server.close(),
   };
 }

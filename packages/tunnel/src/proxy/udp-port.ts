@@ -18,13 +18,10 @@ export interface UdpPortOptions {
   readonly log: Logger;
 }
 
-/** A UDP port whose clients are told apart by their address; idle ones are forgotten. */
+/** A UDP port whose clients are distinguished by their address; idle ones are forgotten. */
 export class UdpPort implements Interception {
   readonly #socket: Socket;
-  readonly #address: string;
-  readonly #port: number;
-  readonly #idleMs: number;
-  readonly #log: Logger;
+  readonly #o: UdpPortOptions;
   #onFlow: (flow: UdpFlow) => void;
   readonly #flows = new Map<string, ClientFlow>();
   readonly #places: SharedPlaces;
@@ -33,10 +30,7 @@ export class UdpPort implements Interception {
 
   private constructor(socket: Socket, o: UdpPortOptions) {
     this.#socket = socket;
-    this.#address = o.address;
-    this.#port = o.port;
-    this.#idleMs = o.idleMs;
-    this.#log = o.log;
+    this.#o = o;
     this.#onFlow = o.onFlow;
     const places = o.maxFlows ?? MAX_FLOWS;
     this.#places = new SharedPlaces({ places, perAddress: Math.ceil(places / 2) });
@@ -85,13 +79,13 @@ export class UdpPort implements Interception {
   }
 
   #take(datagram: Buffer, from: RemoteInfo): void {
-    // Port 0 is nobody's: no answer can be sent there.
+    // No answer can be sent to port 0.
     if (from.port === 0) return;
     const key = `${from.address} ${from.port}`;
     let flow = this.#flows.get(key);
     if (flow === undefined) {
       if (this.#isClosing) return;
-      // Nobody gives way: who has a flow may be forged as well as who wants one.
+      // No flow gives way to a new one: either source may be forged.
       const place = this.#places.take(from.address, () => {});
       if (place === undefined) return;
       place.settle();
@@ -102,7 +96,7 @@ export class UdpPort implements Interception {
           place.release();
           this.#forget(key);
         },
-        this.#log,
+        this.#o.log,
       );
       this.#flows.set(key, flow);
       this.#onFlow(flow);
@@ -115,8 +109,8 @@ export class UdpPort implements Interception {
       protocol: "udp",
       sourceIp: from.address,
       sourcePort: from.port,
-      destinationIp: this.#address,
-      destinationPort: this.#port,
+      destinationIp: this.#o.address,
+      destinationPort: this.#o.port,
     };
   }
 
@@ -134,7 +128,7 @@ export class UdpPort implements Interception {
   }
 
   #forgetIdle(): void {
-    const before = performance.now() - this.#idleMs;
+    const before = performance.now() - this.#o.idleMs;
     for (const flow of this.#flows.values()) if (flow.lastUse < before) flow.close();
   }
 

@@ -18,7 +18,7 @@ export interface FlowEvents {
 
 export type OpenTransport = (addresses: ClientAddresses, events: FlowEvents) => FlowTransport;
 
-/** A flow of a client's datagrams: what comes waits until somebody listens, and its end is told once, whoever ends it. */
+/** A flow of a client's datagrams: they wait for a listener, and either side's end of the flow is reported once. */
 export class ClientFlow implements UdpFlow {
   readonly addresses: ClientAddresses;
   /** Of either direction, by the monotonic clock. */
@@ -29,10 +29,7 @@ export class ClientFlow implements UdpFlow {
   readonly #inbox = new DatagramInbox();
   #onClose: (() => void) | undefined;
 
-  /**
-   * It is closed at once when no transport can be had.
-   * @param onGone for who keeps the flows
-   */
+  /** It is closed at once when no transport can be had. @param onGone for who keeps the flows */
   constructor(addresses: ClientAddresses, open: OpenTransport, onGone: () => void, log: Logger) {
     this.addresses = addresses;
     this.#onGone = onGone;

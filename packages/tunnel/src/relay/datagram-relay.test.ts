@@ -34,7 +34,7 @@ describe("an inbox of datagrams", () => {
     expect(received(inbox)).toEqual([largest.toString(), largest.toString(), "small"]);
   });
 
-  it("forgets what it kept when nobody will listen", () => {
+  it("forgets what it kept when there will be no listener", () => {
     const inbox = new DatagramInbox();
     inbox.take(Buffer.from("1"));
     inbox.clear();

@@ -81,10 +81,10 @@ export class DatagramRelay implements OverlayHandler, Relay {
   }
 }
 
-/** Kept at most until somebody listens: datagrams, and their bytes. Further ones are lost, as on any network. */
-const MOST = { datagrams: 64, bytes: 128 * 1024 };
+/** Kept at most until there is a listener; further ones are lost, as on any network. */
+const MAX_KEPT = { datagrams: 64, bytes: 128 * 1024 };
 
-/** Datagrams on their way to whoever listens. What comes before that is kept. */
+/** Datagrams on their way to a listener. What comes before there is one is kept. */
 export class DatagramInbox {
   #kept: Buffer[] = [];
   #keptBytes = 0;
@@ -96,7 +96,7 @@ export class DatagramInbox {
       this.#listener(datagram);
       return;
     }
-    if (this.#kept.length >= MOST.datagrams || this.#keptBytes + datagram.length > MOST.bytes) return;
+    if (this.#kept.length >= MAX_KEPT.datagrams || this.#keptBytes + datagram.length > MAX_KEPT.bytes) return;
     this.#kept.push(Buffer.from(datagram));
     this.#keptBytes += datagram.length;
   }
@@ -109,7 +109,7 @@ export class DatagramInbox {
     for (const datagram of kept) listener(datagram);
   }
 
-  /** Nobody will listen. */
+  /** Drops what was kept: there will be no listener. */
   clear(): void {
     this.#kept = [];
     this.#keptBytes = 0;

@@ -16,7 +16,7 @@ const note = (fields: object, msg: string) => void logged.push({ msg, fields });
 const details: typeof logged = [];
 const noteDetail = (fields: object, msg: string) => void details.push({ msg, fields });
 export const log: Logger = { debug: noteDetail, info: note, warn: note, error: note };
-/** Made anew for each test. */
+/** A new one for each test. */
 export let overlay: MemoryOverlay;
 
 beforeEach(() => {
