@@ -1,11 +1,9 @@
 import type { RouterConfig } from "@sallyport/router-config";
 import { InspectionKey } from "@sallyport/wire";
-import { redacted } from "./config/redacted.ts";
 import type { InspectionRegistry } from "./control/inspection-registry.ts";
 import type { Edge } from "./edge/edge-listener.ts";
 import type { Circuit, Destination } from "./forwarder/circuit.ts";
 import type { Forwarder } from "./forwarder/forwarder.ts";
-import { inspectLinks } from "./link/link-inspection.ts";
 import type { LinkManager } from "./link/link-manager.ts";
 import type { MetricsReporter } from "./metrics/metrics-reporter.ts";
 
@@ -81,4 +79,93 @@ function edgeCircuits({ edge, forwarder }: InspectedParts, isBySdk: boolean): ob
     }
   }
   return { circuits, errors: null };
+}
+
+/** Links and the wishes for links, as operators are shown them. */
+export function inspectLinks(manager: LinkManager): Record<string, unknown> {
+  return {
+    links: manager.links().map((link) => ({
+      id: link.id,
+      iteration: link.iteration,
+      key: link.key,
+      split: link.form === "split",
+      protocol: link.protocol,
+      dialAddress: link.dialAddress,
+      dest: link.peerId,
+      destVersion: link.peerVersion,
+      dialed: link.isDialed,
+      underlays: countBy(link.connections().map((connection) => connection.type)),
+      connections: link
+        .connections()
+        .map(({ type, localAddr, remoteAddr }) => ({ Type: type, Source: localAddr, Dest: remoteAddr })),
+      connStateIteration: link.stateIteration,
+      latencyNs: Math.round(link.latency.mean),
+    })),
+    destinations: manager.peers().map((peer) => ({
+      id: peer.id,
+      version: peer.version,
+      healthy: peer.isHealthy,
+      unhealthySince: peer.unhealthySince === undefined ? undefined : wallTime(peer.unhealthySince),
+      linkStates: manager
+        .states()
+        .filter((state) => state.peerId === peer.id)
+        .map((state) => ({
+          id: state.linkId,
+          key: state.key,
+          status: state.status,
+          dialAttempts: state.iteration,
+          connectedCount: state.connectedCount,
+          retryDelay: `${Math.round(state.retryDelay)}ms`,
+          nextDial: wallTime(state.nextDial),
+          targetAddress: state.listener.address,
+          targetGroups: state.listener.groups,
+          targetBinding: state.listener.localBinding,
+        })),
+    })),
+    errors: null,
+  };
+}
+
+/** A time of `performance.now()` as people read it. */
+function wallTime(steady: number): string {
+  return new Date(Date.now() + steady - performance.now()).toISOString();
+}
+
+function countBy(names: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
+}
+
+/** What is forwarded where, for an operator: circuits with the way of each direction, then the destinations. */
+export function forwardingTables(forwarder: Forwarder): string {
+  const lines: string[] = [];
+  const destinations = forwarder.destinations();
+  const kindOf = (address: string): string => destinations.get(address)?.kind ?? "missing";
+  for (const circuit of forwarder.circuits()) {
+    lines.push(
+      `circuit ${circuit.id} of controller ${circuit.controllerId}, idle ${Math.round(performance.now() - circuit.lastActivity)} ms`,
+    );
+    for (const { source, target } of circuit.forwards) {
+      lines.push(`  ${source} (${kindOf(source)}) -> ${target} (${kindOf(target)})`);
+    }
+  }
+  return [
+    `circuits: ${forwarder.circuitIds().length}`,
+    ...lines,
+    `destinations: ${destinations.size}`,
+    ...[...destinations.values()].map(({ address, kind }) => `  ${address} (${kind})`),
+    "",
+  ].join("\n");
+}
+
+/** The configuration for inspection: without private keys, passwords and inline PEM. */
+export function redacted(config: RouterConfig): unknown {
+  return JSON.parse(
+    JSON.stringify(config, (key, value: unknown) => {
+      if (typeof value !== "string") return value;
+      const isSecret = key === "password" || value.includes("-----BEGIN") || value.startsWith("pem:");
+      return isSecret ? "(not shown)" : value;
+    }),
+  );
 }

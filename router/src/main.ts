@@ -1,17 +1,16 @@
 #!/usr/bin/env node
 import { errorText } from "@sallyport/async";
-import "./lifecycle/small-nursery.ts";
+import "./lifecycle/young-generation.ts";
 import { readFile } from "node:fs/promises";
 import { ConfigError, formatPath, formatProblem } from "@sallyport/config-file";
 import { type LoadedRouterConfig, loadRouterConfig } from "@sallyport/router-config";
 import { IdentityError, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Logger as Pino, pino } from "pino";
-import { status } from "./agent/status-command.ts";
+import { status } from "./agent/status.ts";
 import { checkRouter } from "./config/check.ts";
 import { parseCommand, type RouterCommand, USAGE } from "./config/command-line.ts";
 import { createConfig } from "./config/create-config.ts";
-import { enrollRouter } from "./config/enroll.ts";
-import { enrollIfNeeded } from "./config/enroll-if-needed.ts";
+import { enrollIfNeeded, enrollRouter } from "./config/enroll.ts";
 import { formatRemark, idleRemarks } from "./config/remark.ts";
 import { coverAdvertised, extendRouter } from "./lifecycle/extend.ts";
 import { endpointsFileOf, startRouter } from "./router.ts";

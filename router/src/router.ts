@@ -1,34 +1,31 @@
 import type { RouterConfig } from "@sallyport/router-config";
 import type { Logger } from "@sallyport/wire";
+import { extendAnswer } from "./agent/router-request.ts";
 import { type AgentParts, agent } from "./assembly/agent.ts";
 import { assembly, type Stop } from "./assembly/context.ts";
 import { control as controlChannels } from "./assembly/control.ts";
 import { debugSignals, profiles, traceFile, traces } from "./assembly/debugging.ts";
 import { edge as edgeListener } from "./assembly/edge.ts";
-import { egress } from "./assembly/egress.ts";
-import { forwarding } from "./assembly/forwarding.ts";
+import { egress, forwarding } from "./assembly/forwarding.ts";
 import { links as routerLinks } from "./assembly/links.ts";
-import { endpointsFileOf, joinNetwork } from "./assembly/membership.ts";
+import { endpointsFileOf, joinNetwork, quiescing } from "./assembly/membership.ts";
 import { plainListeners } from "./assembly/plain-listeners.ts";
-import { quiescing } from "./assembly/quiescing.ts";
 import { reports } from "./assembly/reports.ts";
-import { RouterStartError } from "./assembly/start-error.ts";
 import { tunneler } from "./assembly/tunneler.ts";
 import { health, web } from "./assembly/web.ts";
 import type { ConfigSource } from "./config/remark.ts";
 import { RouterIdentity } from "./config/router-identity.ts";
-import { startProblems } from "./config/start-rules/rules.ts";
+import { RouterStartError, startProblems } from "./config/start-rules/rules.ts";
 import type { Control } from "./control/control.ts";
 import type { Edge } from "./edge/edge-listener.ts";
 import type { Forwarder } from "./forwarder/forwarder.ts";
 import { Readiness } from "./health/readiness.ts";
 import { drain } from "./lifecycle/drain.ts";
-import { extendAnswer } from "./lifecycle/extend-answer.ts";
 import type { LinkManager } from "./link/link-manager.ts";
 import type { MetricsReporter } from "./metrics/metrics-reporter.ts";
 
 export { endpointsFileOf } from "./assembly/membership.ts";
-export { RouterStartError } from "./assembly/start-error.ts";
+export { RouterStartError } from "./config/start-rules/rules.ts";
 
 export interface RouterOptions {
   readonly config: RouterConfig;

@@ -17,7 +17,7 @@ import { AGENT_MAGIC, AgentOp, readZigZag } from "@sallyport/wire/agent/protocol
 import { agentSocketPath, agentSockets, askAgent, listenForOwner } from "@sallyport/wire/agent/socket";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { ROUTER_APPLICATION, RouterRequest } from "./router-request.ts";
-import { status } from "./status-command.ts";
+import { status } from "./status.ts";
 
 let dir: string;
 let path: string;

@@ -11,8 +11,8 @@ import {
 } from "@sallyport/wire";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
+import { forwardingTables } from "../inspectors.ts";
 import type { LinkManager } from "../link/link-manager.ts";
-import { forwardingTables } from "../observe/forwarding-tables.ts";
 
 export interface LocalOperationsParts {
   readonly controllers: Controllers;

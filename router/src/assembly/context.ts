@@ -1,8 +1,9 @@
 import type { RouterConfig } from "@sallyport/router-config";
-import { HandshakeTurns, type Logger } from "@sallyport/wire";
+import { type Address, formatAddress, HandshakeTurns, type Logger, TlsPort } from "@sallyport/wire";
 import type { RouterIdentity } from "../config/router-identity.ts";
-import { type RouterCounts, routerCounts } from "../metrics/counts.ts";
-import { ListeningPorts } from "./listening-ports.ts";
+import { type EdgeCounters, edgeCounters } from "../edge/edge-counters.ts";
+import type { Histogram } from "../metrics/histogram.ts";
+import type { WorkPool } from "../metrics/work-pool.ts";
 
 export type Stop = () => void | Promise<void>;
 
@@ -31,4 +32,62 @@ export function assembly(o: Omit<Assembly, "routerId" | "ports" | "turns" | "cou
   const turns = new HandshakeTurns();
   const ports = new ListeningPorts({ identity, handshakeTimeoutMs: config.tls.handshakeTimeout, turns, log, stops });
   return { ...o, routerId: identity.current.id, ports, turns, counts: routerCounts() };
+}
+
+/** Where the parts of a router leave what they count; made once, before them. What reads it does so much later. */
+export interface RouterCounts {
+  readonly edge: EdgeCounters;
+  /** By name: `link.dialer`, `route.handler`, … */
+  readonly pools: Map<string, WorkPool>;
+  /** Durations in nanoseconds, by the name of their timer. */
+  readonly timers: Map<string, Histogram>;
+  /** What has a value at every moment, by name. */
+  readonly gauges: Map<string, () => number>;
+}
+
+export function routerCounts(): RouterCounts {
+  return { edge: edgeCounters(), pools: new Map(), timers: new Map(), gauges: new Map() };
+}
+
+export interface ListeningPortsOptions {
+  readonly identity: RouterIdentity;
+  readonly handshakeTimeoutMs: number;
+  /** Of all ports. */
+  readonly turns: HandshakeTurns;
+  readonly log: Logger;
+  readonly stops: (() => void | Promise<void>)[];
+}
+
+/** The router's TLS ports, one per address, each opened when it is first asked for. They follow the identity. */
+export class ListeningPorts {
+  readonly #o: ListeningPortsOptions;
+  readonly #ports = new Map<string, TlsPort>();
+
+  constructor(options: ListeningPortsOptions) {
+    this.#o = options;
+    options.identity.onChange((next) => {
+      for (const port of this.#ports.values()) port.setIdentity(next);
+    });
+  }
+
+  /** @throws what listening throws */
+  async at(address: Address): Promise<TlsPort> {
+    const { identity, handshakeTimeoutMs, turns, log, stops } = this.#o;
+    const host = address.host === "" ? "::" : address.host;
+    const name = formatAddress({ ...address, host });
+    const known = this.#ports.get(name);
+    if (known !== undefined) return known;
+    const port = await TlsPort.listen({
+      host,
+      port: address.port,
+      identity: identity.current,
+      handshakeTimeoutMs,
+      turns,
+      log,
+    });
+    this.#ports.set(name, port);
+    stops.push(() => port.close());
+    log.info({ address: name, port: port.port }, "listening");
+    return port;
+  }
 }

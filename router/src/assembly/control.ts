@@ -1,17 +1,14 @@
 import { EDGE_DEFAULTS, OUT_QUEUE_SIZE } from "@sallyport/router-config";
-import { channelLimits } from "../config/channel-limits.ts";
+import { type Address, ControlHello, ctrlPb, encodeControl, Headers, versionInfo } from "@sallyport/wire";
 import { resolveBind } from "../config/network-interfaces.ts";
-import { proxyOf } from "../config/proxy.ts";
+import { channelLimits, edgeListeners, linkListeners, proxyOf } from "../config/options.ts";
 import { Control } from "../control/control.ts";
 import { Controllers } from "../control/controllers/controllers.ts";
-import { helloHeaders } from "../control/controllers/router-hello.ts";
 import { handleRoutes } from "../control/routes.ts";
 import { AdaptiveWindow } from "../control/terminators/adaptive-window.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import type { RouterCounts } from "../metrics/counts.ts";
 import { Histogram } from "../metrics/histogram.ts";
-import type { Assembly } from "./context.ts";
-import { edgeListeners, linkListeners } from "./listeners.ts";
+import type { Assembly, RouterCounts } from "./context.ts";
 
 /** The control channels, not yet dialled: see `membership.ts`. */
 export function controlChannels({ config, identity, routerId, log }: Assembly): Controllers {
@@ -89,4 +86,31 @@ function countLimiter(window: AdaptiveWindow, { gauges, timers }: RouterCounts):
   timers.set("ctrl_limiter.work_timer", work);
   gauges.set("ctrl_limiter.in_process", () => window.inFlight);
   gauges.set("ctrl_limiter.window_size", () => window.size);
+}
+
+/** What the hello of a control channel says about the router (docs/protocol/control.md, "Hello"). */
+export function helloHeaders(
+  listeners: readonly {
+    advertiseText: string;
+    bind: Address;
+    costTags: string[];
+    groups: string[];
+    localBinding: string;
+  }[],
+): Headers {
+  const headers = new Headers().setString(ControlHello.Version, versionInfo());
+  if (listeners.length > 0) {
+    const body = encodeControl(ctrlPb.ListenersSchema, {
+      listeners: listeners.map((listener) => ({
+        address: listener.advertiseText,
+        protocol: listener.bind.protocol,
+        costTags: listener.costTags,
+        groups: listener.groups,
+        localBinding: listener.localBinding,
+      })),
+    });
+    headers.set(ControlHello.Listeners, body);
+  }
+  const capabilities = [ctrlPb.RouterCapability.LinkManagement];
+  return headers.set(ControlHello.RouterMetadata, encodeControl(ctrlPb.RouterMetadataSchema, { capabilities }));
 }

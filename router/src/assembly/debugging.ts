@@ -1,17 +1,17 @@
 import { resolve } from "node:path";
 import { errorText } from "@sallyport/async";
 import type { Channel } from "@sallyport/wire";
+import { RouterStartError } from "../config/start-rules/rules.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Edge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
+import { forwardingTables } from "../inspectors.ts";
 import type { Link } from "../link/link.ts";
 import type { LinkManager } from "../link/link-manager.ts";
-import { forwardingTables } from "../observe/forwarding-tables.ts";
 import { type Pipe, PipeTraces } from "../observe/pipe-traces.ts";
 import { Profiles } from "../observe/profiles.ts";
 import { TraceFile } from "../observe/trace-file.ts";
 import type { Assembly } from "./context.ts";
-import { RouterStartError } from "./start-error.ts";
 
 /** The profiles of `profile`; the first part to be started. @returns ends the profile of the CPU */
 export async function profiles({ config, baseDir, log, stops }: Assembly): Promise<() => Promise<void>> {

@@ -1,6 +1,6 @@
 import type { EdgeListenerConfig } from "@sallyport/router-config";
 import { type Channel, type ChannelPort, formatAddress, ThreadPort } from "@sallyport/wire";
-import { edgeOptions } from "../config/forwarding.ts";
+import { edgeListeners, edgeOptions } from "../config/options.ts";
 import { RouterIdentity } from "../config/router-identity.ts";
 import type { Control } from "../control/control.ts";
 import { ApiProxy } from "../edge/api-proxy.ts";
@@ -8,7 +8,6 @@ import { type Edge, type EdgePort, startEdge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { Histogram } from "../metrics/histogram.ts";
 import type { Assembly } from "./context.ts";
-import { edgeListeners } from "./listeners.ts";
 
 /** The edge listeners, opened; none without one in the file. */
 export async function edge(

@@ -1,14 +1,12 @@
 import { LINK_DEFAULTS, type RouterConfig } from "@sallyport/router-config";
-import { listenerLimits } from "../config/channel-limits.ts";
 import { resolveBind } from "../config/network-interfaces.ts";
-import { proxyOf } from "../config/proxy.ts";
+import { linkListeners, listenerLimits, proxyOf } from "../config/options.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { acceptLinks } from "../link/link-accept.ts";
 import { LinkControl } from "../link/link-control.ts";
 import { LinkManager, type ResolvedDialer } from "../link/link-manager.ts";
 import type { Assembly } from "./context.ts";
-import { linkListeners } from "./listeners.ts";
 
 export interface LinkParts {
   readonly manager: LinkManager;

@@ -1,15 +1,14 @@
 import { dirname, join, resolve } from "node:path";
 import type { RouterConfig } from "@sallyport/router-config";
 import { type Address, formatAddress } from "@sallyport/wire";
-import { missingNames } from "../config/advertise.ts";
-import { noController } from "../config/start-rules/rules.ts";
+import { missingNames } from "../config/certificate-names.ts";
+import { noController, RouterStartError } from "../config/start-rules/rules.ts";
 import { ControllerAddresses } from "../control/controllers/controller-addresses.ts";
-import type { Controllers } from "../control/controllers/controllers.ts";
+import { type Controllers, firstController } from "../control/controllers/controllers.ts";
 import { readEndpointsFile } from "../control/controllers/endpoints-file.ts";
-import { firstController } from "../control/controllers/first-controller.ts";
 import { CertificateRenewal } from "../control/renewal/certificate-renewal.ts";
+import { Quiesce } from "../lifecycle/quiesce.ts";
 import type { Assembly } from "./context.ts";
-import { RouterStartError } from "./start-error.ts";
 
 /** The file that remembers the controllers' addresses. */
 export function endpointsFileOf(config: RouterConfig, configFile: string, baseDir: string): string {
@@ -83,4 +82,12 @@ export async function joinNetwork(
   stops.push(() => controllers.stop());
   controllers.setEndpoints(endpoints);
   return { online, renewal };
+}
+
+/** How the controllers are told to avoid this router; what the last stop told them is taken back at the first connection. */
+export function quiescing({ config, configFile, baseDir, routerId, log }: Assembly, controllers: Controllers): Quiesce {
+  const marker = `${endpointsFileOf(config, configFile, baseDir)}.${routerId}.quiesced`;
+  const quiesce = new Quiesce({ controllers, marker, log });
+  controllers.onConnected(() => void quiesce.end());
+  return quiesce;
 }

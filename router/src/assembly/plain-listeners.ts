@@ -1,10 +1,10 @@
 import { createServer, type Server } from "node:net";
 import type { RouterConfig } from "@sallyport/router-config";
 import { type Address, boundedLog, FaultSubject, formatAddress } from "@sallyport/wire";
-import { xgressOptions } from "../config/forwarding.ts";
+import { xgressOptions } from "../config/options.ts";
 import type { Control } from "../control/control.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import type { PlainCircuit } from "../xgress/plain-circuit.ts";
+import type { PlainCircuit } from "../xgress/plain-client.ts";
 import { StreamListener } from "../xgress/transport/stream-listener.ts";
 import { DatagramListener } from "../xgress/udp/datagram-listener.ts";
 import type { Assembly } from "./context.ts";

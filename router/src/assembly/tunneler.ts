@@ -1,6 +1,6 @@
 import type { RouterConfig } from "@sallyport/router-config";
 import { type Address, AddressError, InspectionKey, parseAddress, RouterBinding } from "@sallyport/wire";
-import { xgressOptions } from "../config/forwarding.ts";
+import { xgressOptions } from "../config/options.ts";
 import type { Control } from "../control/control.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";

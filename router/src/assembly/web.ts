@@ -1,9 +1,7 @@
 import { type Identity, type TlsPort, versionInfo } from "@sallyport/wire";
 import { RouterIdentity } from "../config/router-identity.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
-import { controllerPing, linkHealth } from "../health/checks.ts";
-import { RouterHealth } from "../health/health.ts";
-import { HealthCheck } from "../health/health-check.ts";
+import { controllerPing, HealthCheck, linkHealth, RouterHealth } from "../health/health.ts";
 import type { Readiness } from "../health/readiness.ts";
 import { type WebAnswer, type WebApi, WebServer } from "../health/web-server.ts";
 import type { LinkManager } from "../link/link-manager.ts";

@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { errorText } from "@sallyport/async";
 import type { NewConfig, TunnelMode } from "./create-config.ts";
-import type { KeyAlgorithm } from "./enroll-key.ts";
+import type { KeyAlgorithm } from "./enroll.ts";
 
 /** What the program was asked to do. */
 export type RouterCommand =

@@ -2,14 +2,13 @@ import { OUT_QUEUE_SIZE, parseRouterConfig } from "@sallyport/router-config";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { describe, expect, it } from "vitest";
 import { renewalTime } from "../control/renewal/certificate-renewal.ts";
+import { redacted } from "../inspectors.ts";
 import { Histogram } from "../metrics/histogram.ts";
-import { uncoveredHosts } from "./advertise.ts";
-import { channelLimits, listenerLimits } from "./channel-limits.ts";
+import { uncoveredHosts } from "./certificate-names.ts";
 import { parseCommand } from "./command-line.ts";
 import { createConfig, type NewConfig } from "./create-config.ts";
-import { edgeOptions, forwarderOptions, xgressOptions } from "./forwarding.ts";
 import { interfaceOf, resolveBind } from "./network-interfaces.ts";
-import { redacted } from "./redacted.ts";
+import { channelLimits, edgeOptions, forwarderOptions, listenerLimits, xgressOptions } from "./options.ts";
 
 const base = `v: 3
 identity: { cert: "pem:-----BEGIN CERTIFICATE-----", key: "-----BEGIN EC PRIVATE KEY-----", ca: c.pem }

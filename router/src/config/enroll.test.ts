@@ -11,9 +11,8 @@ import { createKeyPair, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { readEndpointsFile } from "../control/controllers/endpoints-file.ts";
 import { ScriptedEnrollment } from "../testing/scripted-enrollment.ts";
-import { uncoveredHosts } from "./advertise.ts";
-import { enrolledFiles, enrollRouter, type RouterEnrollOptions } from "./enroll.ts";
-import { enrollIfNeeded } from "./enroll-if-needed.ts";
+import { uncoveredHosts } from "./certificate-names.ts";
+import { enrolledFiles, enrollIfNeeded, enrollRouter, type RouterEnrollOptions } from "./enroll.ts";
 import { journalOf, readJournal, writeJournal } from "./enrollment-journal.ts";
 import { RouterIdentity } from "./router-identity.ts";
 

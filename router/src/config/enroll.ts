@@ -1,10 +1,29 @@
+import { createPrivateKey, type KeyObject } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { errorText } from "@sallyport/async";
 import type { RouterConfig } from "@sallyport/router-config";
 import { fetchCaBundle, postEnrollment, verifyEnrollmentToken } from "@sallyport/sdk";
-import { createCsr, formatAddress, type Logger, parseAddress, pemSource } from "@sallyport/wire";
-import { certificateRequest } from "../control/renewal/router-csr.ts";
-import { RouterEnrollError } from "./enroll-error.ts";
-import { type KeyAlgorithm, routerKey } from "./enroll-key.ts";
-import { type EnrolledFiles, finishEnrollment, reserveJournal, tokenMark, writeJournal } from "./enrollment-journal.ts";
+import {
+  createCsr,
+  createKeyPair,
+  formatAddress,
+  type Logger,
+  loadIdentity,
+  parseAddress,
+  pemSource,
+} from "@sallyport/wire";
+import { certificateRequest } from "./certificate-names.ts";
+import {
+  type EnrolledFiles,
+  finishEnrollment,
+  RouterEnrollError,
+  readJournal,
+  reserveJournal,
+  tokenMark,
+  usedToken,
+  writeJournal,
+} from "./enrollment-journal.ts";
 
 export interface RouterEnrollOptions {
   readonly config: RouterConfig;
@@ -112,4 +131,125 @@ function issuedCertificates(data: unknown): IssuedCertificates {
     }
   }
   return { cert: String(cert), serverCert: String(serverCert), ca: String(ca) };
+}
+
+export interface IfNeededOptions extends Omit<RouterEnrollOptions, "jwt"> {
+  /** The file with the token; need not exist when the router is enrolled. */
+  readonly jwtFile: string | undefined;
+}
+
+/**
+ * Enrolls unless the router has valid certificates for the id, so that it may be called before every start. The id is
+ * `expectId`, else any. A token that is another than the one that gave the certificates asks for new ones: the controller takes the old ones
+ * no longer. An enrollment that was interrupted after its token was used is finished without one.
+ *
+ * @throws RouterEnrollError `NO_TOKEN` when one is needed and not there; as `enrollRouter`
+ */
+export async function enrollIfNeeded(o: IfNeededOptions): Promise<{ routerId: string; enrolled: boolean }> {
+  const { config, baseDir, expectId, log } = o;
+  const files = enrolledFiles(config, baseDir, o.endpointsFile);
+  const interrupted = await readJournal(files);
+  if (interrupted !== undefined && (expectId === undefined || interrupted.routerId === expectId)) {
+    await finishEnrollment(files, interrupted);
+    log.info({ routerId: interrupted.routerId }, "an enrollment that was interrupted is finished");
+  }
+  const known = (await isReplaced(o, files)) ? "there is another token" : await enrolledAs(o);
+  if (typeof known === "object") return { routerId: known.id, enrolled: false };
+  log.info({ reason: known }, "the router has to be enrolled");
+  return { ...(await enrollRouter({ ...o, jwt: await readToken(o.jwtFile, known) })), enrolled: true };
+}
+
+async function isReplaced({ jwtFile }: IfNeededOptions, files: EnrolledFiles): Promise<boolean> {
+  const used = await usedToken(files);
+  if (used === undefined || jwtFile === undefined) return false;
+  const jwt = await readFile(jwtFile, "utf8").catch(() => undefined);
+  return jwt !== undefined && jwt.trim() !== "" && tokenMark(jwt) !== used;
+}
+
+/** The id of the identity on disk, or why it does not do. */
+async function enrolledAs({ config, baseDir, expectId }: IfNeededOptions): Promise<{ id: string } | string> {
+  try {
+    const { id, leaf, serverCertPem } = await loadIdentity(config.identity, baseDir);
+    if (expectId !== undefined && id !== expectId) return `the certificate is that of ${id}, not of ${expectId}`;
+    if (serverCertPem === undefined) return "there is no server certificate";
+    if (Date.parse(leaf.validTo) <= Date.now()) return `the certificate ended on ${leaf.validTo}`;
+    return { id };
+  } catch (error) {
+    return errorText(error);
+  }
+}
+
+async function readToken(file: string | undefined, why: string): Promise<string> {
+  if (file === undefined) throw new RouterEnrollError("NO_TOKEN", `${why}; enrolling needs --jwt <file>`);
+  try {
+    return await readFile(file, "utf8");
+  } catch (cause) {
+    const reason = errorText(cause);
+    throw new RouterEnrollError("NO_TOKEN", `${why}, and the token file of --jwt cannot be read: ${reason}`, { cause });
+  }
+}
+
+/** Kinds of keys that enrollment makes: EC P-256, RSA 4096. */
+export type KeyAlgorithm = "EC" | "RSA";
+
+const RSA_BITS = 4096;
+
+/**
+ * The key in the file, or a new one written there. A key that exists is used whatever it is, unless `algorithm` asks for
+ * one kind: then another is an error. It is never overwritten.
+ *
+ * @throws RouterEnrollError
+ */
+export async function routerKey(file: string, algorithm: KeyAlgorithm | undefined, log: Logger): Promise<string> {
+  let existing: string;
+  try {
+    existing = await readFile(file, "utf8");
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) {
+      throw new RouterEnrollError("KEY_UNREADABLE", `the key file ${file} cannot be read`, { cause: error });
+    }
+    const keyPem = await newKey(algorithm ?? "EC");
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    // "wx": should another process have made the key meanwhile, it is not lost.
+    await writeFile(file, keyPem, { mode: 0o600, flag: "wx" });
+    log.info({ file, algorithm: algorithm ?? "EC" }, "made a new key");
+    return keyPem;
+  }
+  let key: KeyObject;
+  try {
+    key = createPrivateKey(existing);
+  } catch (cause) {
+    throw new RouterEnrollError(
+      "KEY_UNREADABLE",
+      `${file} exists and holds no private key that can be read; it is not overwritten, remove it to get a new one`,
+      { cause },
+    );
+  }
+  const found = kindOf(key);
+  if (algorithm !== undefined && found !== STANDARD[algorithm]) {
+    throw new RouterEnrollError(
+      "KEY_MISMATCH",
+      `${file} exists and holds a key of the kind ${found}, not ${STANDARD[algorithm]}; it is not overwritten: remove it, or leave out --key-alg`,
+    );
+  }
+  log.info({ file, kind: found }, "using the key that exists");
+  return existing;
+}
+
+const STANDARD: Readonly<Record<KeyAlgorithm, string>> = { EC: "EC prime256v1", RSA: `RSA ${RSA_BITS}` };
+
+function kindOf(key: KeyObject): string {
+  const details = key.asymmetricKeyDetails;
+  switch (key.asymmetricKeyType) {
+    case "ec":
+      return `EC ${details?.namedCurve ?? ""}`;
+    case "rsa":
+      return `RSA ${details?.modulusLength ?? 0}`;
+    default:
+      return key.asymmetricKeyType ?? "unknown";
+  }
+}
+
+async function newKey(algorithm: KeyAlgorithm): Promise<string> {
+  return (await createKeyPair(algorithm === "EC" ? "P-256" : `RSA-${RSA_BITS}`)).keyPem;
 }

@@ -3,8 +3,18 @@ import { mkdir, readFile, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatAddress, parseAddress } from "@sallyport/wire";
 import { writeEndpointsFile } from "../control/controllers/endpoints-file.ts";
-import { RouterEnrollError } from "./enroll-error.ts";
 import { replaceFiles, stageFile, whyUnwritable } from "./staged-file.ts";
+
+/** An enrollment that cannot be done, or was not; `code` says which. */
+export class RouterEnrollError extends Error {
+  override readonly name = "RouterEnrollError";
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
 
 /** Everything that an enrollment gives: a token works once, so that it must not get lost between two files. */
 export interface IssuedIdentity {

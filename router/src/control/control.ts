@@ -11,7 +11,7 @@ import {
   Precedence,
 } from "@sallyport/wire";
 import type { WorkPool } from "../metrics/work-pool.ts";
-import { createCircuit } from "./circuits.ts";
+import { createCircuit, createPlainCircuit, type PlainCircuitRequest } from "./circuits.ts";
 import { ConnectEvents } from "./connect-events.ts";
 import type {
   CircuitCreated,
@@ -27,12 +27,10 @@ import type {
   Unsubscribe,
 } from "./control-plane.ts";
 import type { Controllers } from "./controllers/controllers.ts";
-import { expectReply } from "./edge-error.ts";
+import { expectReply } from "./errors.ts";
 import { InspectionRegistry } from "./inspection-registry.ts";
-import { createPlainCircuit, type PlainCircuitRequest } from "./plain-circuits.ts";
-import { KnownApiSessions } from "./sessions/api-sessions.ts";
+import { KnownApiSessions, RemovedSessions } from "./sessions/api-sessions.ts";
 import { type EdgeAddress, EdgeSync } from "./sessions/edge-sync.ts";
-import { RemovedSessions } from "./sessions/removed-sessions.ts";
 import { SessionHeartbeats, type TokenSource } from "./sessions/session-heartbeats.ts";
 import type { AdaptiveWindow } from "./terminators/adaptive-window.ts";
 import { sdkTerminatorMessages } from "./terminators/sdk-terminators.ts";

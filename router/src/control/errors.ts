@@ -1,3 +1,5 @@
+import { EdgeCtrlHeader, EdgeCtrlType, EdgeErrorCode, type Message } from "@sallyport/wire";
+
 /** What went wrong between this router and its controllers. */
 export class ControlError extends Error {
   override readonly name: string = "ControlError";
@@ -42,4 +44,17 @@ export class EdgeCtrlError extends ControlError {
   get text(): string {
     return this.message;
   }
+}
+
+/** The reply when it is of the expected type; an edge error as EdgeCtrlError, anything else as ControlError. */
+export function expectReply(reply: Message, contentType: number): Message {
+  if (reply.contentType === contentType) return reply;
+  if (reply.contentType === EdgeCtrlType.Error) {
+    const code = reply.headers.getU32(EdgeCtrlHeader.ErrorCode) ?? EdgeErrorCode.Internal;
+    throw new EdgeCtrlError(code, reply.body.toString("utf8"), reply.headers.getString(EdgeCtrlHeader.CircuitId));
+  }
+  throw new ControlError(
+    "UNEXPECTED_REPLY",
+    `the controller answered with content type ${reply.contentType}, expected ${contentType}`,
+  );
 }

@@ -1,6 +1,5 @@
 import type { ControlMessage, FrameView, Message, Outgoing, Underlay } from "@sallyport/wire";
-import type { CountedOutput } from "../forwarder/counted-output.ts";
-import type { LinkCounters } from "../forwarder/link-counters.ts";
+import type { CountedOutput, LinkCounters } from "../forwarder/counted-output.ts";
 import type { TransitRoom } from "../forwarder/transit-queue.ts";
 
 /** A dial that waits for the controller. */

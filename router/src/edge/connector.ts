@@ -16,8 +16,13 @@ import type { CircuitCreated, ControlPlane } from "../control/control-plane.ts";
 import { EdgeCtrlError, NoControllerError } from "../control/errors.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { DataCircuit } from "./data-circuit.ts";
-import { saysDatagrams } from "./dialed-datagrams.ts";
-import { INVALID_SESSION, MAX_SESSION_TOKEN, NO_CONTROLLER_FOR_CIRCUIT, stateClosedFor } from "./edge-messages.ts";
+import {
+  INVALID_SESSION,
+  MAX_SESSION_TOKEN,
+  NO_CONTROLLER_FOR_CIRCUIT,
+  saysDatagrams,
+  stateClosedFor,
+} from "./edge-messages.ts";
 import { SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
 

@@ -4,7 +4,7 @@ import type { ControlPlane } from "../control/control-plane.ts";
 import type { EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { EdgeEgress } from "./edge-egress.ts";
-import { Hosting } from "./hosting/hosting.ts";
+import { Hosting } from "./hosting.ts";
 
 // Nothing is hosted: the dial ends before it needs a controller or a circuit.
 const egress = new EdgeEgress(new Hosting({} as ControlPlane, silentLogger), {} as Forwarder);

@@ -12,10 +12,9 @@ import {
 import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { DataCircuit } from "./data-circuit.ts";
-import { saysDatagrams } from "./dialed-datagrams.ts";
+import { saysDatagrams } from "./edge-messages.ts";
 import { SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
-import type { SdkBinding } from "./hosting/binding.ts";
-import { type Hosting, isTerminatorId } from "./hosting/hosting.ts";
+import { type Hosting, isTerminatorId, type SdkBinding } from "./hosting.ts";
 
 /** Hosting applications answer within this time, or the dial fails. */
 const MAX_DIAL_MS = 5_000;

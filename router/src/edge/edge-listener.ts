@@ -26,7 +26,7 @@ import { Connector } from "./connector.ts";
 import { type EdgeCounters, edgeCounters } from "./edge-counters.ts";
 import { EdgeEgress } from "./edge-egress.ts";
 import { SESSION_ENDED } from "./edge-messages.ts";
-import { Hosting } from "./hosting/hosting.ts";
+import { Hosting } from "./hosting.ts";
 import { EDGE_LIMITS, type EdgeOptions, type EdgeSettings } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
 

@@ -17,8 +17,7 @@ import {
   type Underlay,
   XgressType,
 } from "@sallyport/wire";
-import { CountedOutput } from "../forwarder/counted-output.ts";
-import { linkCounters } from "../forwarder/link-counters.ts";
+import { CountedOutput, linkCounters } from "../forwarder/counted-output.ts";
 import type { TransitRoom } from "../forwarder/transit-queue.ts";
 import type { CircuitCarrier, ClientCircuit, ClientListener, PendingConnect } from "./channel-members.ts";
 import type { EdgeCounters } from "./edge-counters.ts";

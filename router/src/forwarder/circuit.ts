@@ -108,6 +108,25 @@ export class Circuit {
   }
 }
 
+/** Circuits of one controller that were idle, for a confirmation (docs/protocol/data-path.md, "Idle circuits"). */
+export interface IdleCircuits {
+  readonly controllerId: string;
+  /** Milliseconds without a frame, by circuit id. */
+  readonly idle: ReadonlyMap<string, number>;
+}
+
+/** The circuits that had no frame for longer than `timeoutMs`, by their controllers. */
+export function idleCircuits(circuits: Iterable<Circuit>, timeoutMs: number, now: number): IdleCircuits[] {
+  const byController = new Map<string, Map<string, number>>();
+  for (const circuit of circuits) {
+    const idle = now - circuit.lastActivity;
+    if (idle <= timeoutMs) continue;
+    const ids = byController.get(circuit.controllerId) ?? new Map<string, number>();
+    byController.set(circuit.controllerId, ids.set(circuit.id, idle));
+  }
+  return [...byController].map(([controllerId, idle]) => ({ controllerId, idle }));
+}
+
 function keyOf(id: string): number {
   let hash = 0;
   for (let i = 0; i < id.length; i++) hash = (Math.imul(hash, 31) + id.charCodeAt(i)) | 0;

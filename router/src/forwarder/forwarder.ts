@@ -14,13 +14,11 @@ import {
   XgressType,
   xgressCounters,
 } from "@sallyport/wire";
-import { Circuit, type Destination, type Forward } from "./circuit.ts";
-import { circuitDetail } from "./circuit-inspection.ts";
+import { Circuit, type Destination, type Forward, type IdleCircuits, idleCircuits } from "./circuit.ts";
 import type { EgressBinding } from "./egress.ts";
 import { type Fault, FaultReports } from "./fault-reports.ts";
-import { areQuiet, type IdleCircuits, idleCircuits } from "./idle-circuits.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
-import { EndPath, isLocalEnd, type LocalEnd, type PathTables } from "./local-end.ts";
+import { areQuiet, circuitDetail, EndPath, isLocalEnd, type LocalEnd, type PathTables } from "./local-end.ts";
 import type { ForwarderOptions } from "./options.ts";
 import { type Dialers, RouteProcessor, type RouteRequest, type RouteResult } from "./route-processor.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";

@@ -1,7 +1,6 @@
 import { type Channel, type FrameView, LinkUnderlay, type Underlay, writeFrame } from "@sallyport/wire";
 import type { Forward } from "./circuit.ts";
-import { CountedOutput } from "./counted-output.ts";
-import { type LinkCounters, linkCounters } from "./link-counters.ts";
+import { CountedOutput, type LinkCounters, linkCounters } from "./counted-output.ts";
 import { OutputDestination, type TransitMemory } from "./output-destination.ts";
 
 /** A link as the forwarder sees it: established, verified, and owned by the link registry. */

@@ -115,3 +115,22 @@ export class EndPath implements XgressPath {
 export function isLocalEnd(destination: Destination): destination is LocalEnd {
   return destination.kind !== "link";
 }
+
+/** Whether none of the ends received anything for `quietMs`, counted from `since` at the earliest. */
+export function areQuiet(ends: Iterable<LocalEnd>, quietMs: number, since: number, now: number): boolean {
+  for (const end of ends) if (now - Math.max(end.lastReceived, since) < quietMs) return false;
+  return true;
+}
+
+/** Details of a circuit for inspection (docs/protocol/control.md, "Inspect"). Durations are texts with a unit. */
+export function circuitDetail(circuit: Circuit, ends: Iterable<LocalEnd>): Record<string, unknown> {
+  return {
+    circuitId: circuit.id,
+    ctrlId: circuit.controllerId,
+    timeSinceActivity: `${Math.round(performance.now() - circuit.lastActivity)}ms`,
+    forwards: Object.fromEntries(circuit.forwards.map((f) => [f.source, f.target])),
+    xgressDetails: Object.fromEntries([...ends].map((end) => [end.address, end.inspect()])),
+    relatedEntities: {},
+    errors: null,
+  };
+}

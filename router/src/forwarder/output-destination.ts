@@ -1,7 +1,6 @@
 import { type FramePool, type FrameView, type Underlay, XgressFlag } from "@sallyport/wire";
 import type { Destination, Forward } from "./circuit.ts";
-import type { CountedOutput } from "./counted-output.ts";
-import type { LinkCounters } from "./link-counters.ts";
+import type { CountedOutput, LinkCounters } from "./counted-output.ts";
 import { TransitQueue, type TransitRoom } from "./transit-queue.ts";
 
 /** What all destinations with connections of their own share: memory for payloads that wait, and its bound. */

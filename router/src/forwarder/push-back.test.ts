@@ -10,8 +10,7 @@ import {
 } from "@sallyport/wire";
 import { expect, test, vi } from "vitest";
 import { Circuit } from "./circuit.ts";
-import { CountedOutput } from "./counted-output.ts";
-import { linkCounters } from "./link-counters.ts";
+import { CountedOutput, linkCounters } from "./counted-output.ts";
 import { OutputDestination } from "./output-destination.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
 import { TransitBudget, TransitQueue, TransitShare } from "./transit-queue.ts";

@@ -1,7 +1,5 @@
 import { expect, it, test } from "vitest";
-import { durationText } from "./duration-text.ts";
-import { RouterHealth } from "./health.ts";
-import { CheckFailed, HealthCheck, type HealthCheckOptions } from "./health-check.ts";
+import { CheckFailed, durationText, HealthCheck, type HealthCheckOptions, RouterHealth } from "./health.ts";
 
 test.each([
   [0, "0s"],

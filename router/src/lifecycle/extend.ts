@@ -2,17 +2,16 @@ import type { RouterConfig } from "@sallyport/router-config";
 import type { Logger } from "@sallyport/wire";
 import { AgentOp, type ApplicationInfo } from "@sallyport/wire/agent/protocol";
 import { agentSockets, askAgent } from "@sallyport/wire/agent/socket";
-import { ROUTER_APPLICATION, RouterRequest } from "../agent/router-request.ts";
+import { RENEWED, ROUTER_APPLICATION, RouterRequest } from "../agent/router-request.ts";
 import { assembly, type Stop } from "../assembly/context.ts";
 import { controlChannels } from "../assembly/control.ts";
 import { endpointsOf } from "../assembly/membership.ts";
-import { uncoveredHosts } from "../config/advertise.ts";
+import { uncoveredHosts } from "../config/certificate-names.ts";
 import { formatRemark } from "../config/remark.ts";
 import { RouterIdentity } from "../config/router-identity.ts";
-import { firstController } from "../control/controllers/first-controller.ts";
+import { firstController } from "../control/controllers/controllers.ts";
 import { ControlError } from "../control/errors.ts";
 import { CertificateRenewal } from "../control/renewal/certificate-renewal.ts";
-import { RENEWED } from "./extend-answer.ts";
 
 export interface ExtendOptions {
   readonly config: RouterConfig;

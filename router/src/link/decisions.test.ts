@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { nextDelay } from "./dial-state.ts";
-import { contest } from "./duplicate.ts";
-import { linkForm } from "./link-form.ts";
-import { linkKey } from "./link-key.ts";
+import { linkForm, linkKey } from "./link.ts";
+import { contest } from "./link-registry.ts";
 
 describe("linkForm", () => {
   it.each([

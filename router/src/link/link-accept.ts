@@ -13,8 +13,7 @@ import {
   type TlsPort,
   verifyLeaf,
 } from "@sallyport/wire";
-import { Link } from "./link.ts";
-import { linkKey } from "./link-key.ts";
+import { Link, linkKey } from "./link.ts";
 
 export interface LinkAcceptOptions {
   readonly port: TlsPort;

@@ -14,7 +14,7 @@ import {
   type Logger,
   SplitLinkChannel,
 } from "@sallyport/wire";
-import type { LinkForm } from "./link-form.ts";
+import type { LinkForm } from "./link.ts";
 
 /** One attempt to make a link. */
 export interface LinkDialRequest {

@@ -13,10 +13,10 @@ import {
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { dialer, healthy, type LinkRouter, startLinkRouter } from "../testing/link-router.ts";
+import type { PeerChange } from "./dial-state.ts";
 import { Link } from "./link.ts";
 import { acceptLinks } from "./link-accept.ts";
 import { dialLink } from "./link-dial.ts";
-import type { PeerChange } from "./peers.ts";
 
 const MARKER = 8_888_888_888_888;
 let alpha: Identity;

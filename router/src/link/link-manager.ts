@@ -1,17 +1,20 @@
 import { Listeners } from "@sallyport/async";
 import { type LinkDialerConfig, OUT_QUEUE_SIZE } from "@sallyport/router-config";
 import { boundedLog, type HttpProxy, type Identity, type LineBounds, type Logger } from "@sallyport/wire";
-import { channelLimits } from "../config/channel-limits.ts";
-import { WorkQueue } from "../control/work-queue.ts";
+import { channelLimits } from "../config/options.ts";
 import type { LinkPort } from "../forwarder/link-destination.ts";
-import type { WorkPool } from "../metrics/work-pool.ts";
-import { type DialBackoff, DialState } from "./dial-state.ts";
-import { Link } from "./link.ts";
+import { type WorkPool, WorkQueue } from "../metrics/work-pool.ts";
+import {
+  type DialBackoff,
+  DialState,
+  FORGET_AFTER_MS,
+  type KnownPeer,
+  type PeerChange,
+  sharesGroup,
+} from "./dial-state.ts";
+import { Link, linkForm, linkKey } from "./link.ts";
 import { dialLink } from "./link-dial.ts";
-import { linkForm } from "./link-form.ts";
-import { linkKey } from "./link-key.ts";
 import { LinkRegistry } from "./link-registry.ts";
-import { FORGET_AFTER_MS, type KnownPeer, type PeerChange, sharesGroup } from "./peers.ts";
 import { UnderlayRefill } from "./underlay-refill.ts";
 
 /** A dialer of the configuration with its names resolved. */

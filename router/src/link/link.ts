@@ -1,7 +1,31 @@
-import type { Channel } from "@sallyport/wire";
+import { type Channel, isAtLeast } from "@sallyport/wire";
 import type { LinkPort } from "../forwarder/link-destination.ts";
 import { Histogram } from "../metrics/histogram.ts";
-import type { LinkForm } from "./link-form.ts";
+
+/**
+ * Names what a link connects: two links with the same key are duplicates (docs/protocol/links.md, "Link key"). Empty
+ * bindings are written as `default`.
+ */
+export function linkKey(o: {
+  dialerBinding: string;
+  protocol: string;
+  peerId: string;
+  listenerBinding: string;
+}): string {
+  return `${o.dialerBinding || "default"}->${o.protocol}:${o.peerId}->${o.listenerBinding || "default"}`;
+}
+
+/** How the connections of a link belong together. */
+export type LinkForm = "grouped" | "split" | "single";
+
+/**
+ * The form in which a router of this version is dialled: grouped since 1.6.6 and for development builds (0.0.0), before
+ * that and for texts that are no version a split pair or, with `split: false`, a single connection
+ * (docs/protocol/links.md, "Forms").
+ */
+export function linkForm(version: string, split: boolean): LinkForm {
+  return isAtLeast(version, [1, 6, 6]) ? "grouped" : split ? "split" : "single";
+}
 
 /** Latency reported for a link that does not answer, in nanoseconds: far above any real one. */
 const UNRESPONSIVE_LATENCY_NS = 8_888_888_888_888;

@@ -69,3 +69,20 @@ function quantile(sorted: Float64Array, q: number): number {
   const above = sorted[Math.min(sorted.length - 1, Math.max(0, Math.floor(at)))] ?? 0;
   return below + (at - Math.floor(at)) * (above - below);
 }
+
+/**
+ * A histogram of what is only known as a count and a sum: each look adds the mean of what came since the last one. So the
+ * hot path adds two numbers, and single outliers between two looks are not seen.
+ */
+export class MeanSamples {
+  readonly histogram = new Histogram();
+  #count = 0;
+  #sum = 0;
+
+  look(count: number, sum: number): void {
+    const more = count - this.#count;
+    if (more > 0) this.histogram.update((sum - this.#sum) / more, more);
+    this.#count = count;
+    this.#sum = sum;
+  }
+}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { linkCounters } from "../forwarder/link-counters.ts";
+import { linkCounters } from "../forwarder/counted-output.ts";
 import { Histogram } from "./histogram.ts";
 import { LinkMetrics } from "./link-metrics.ts";
 

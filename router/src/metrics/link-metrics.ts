@@ -1,6 +1,5 @@
-import type { LinkCounters } from "../forwarder/link-counters.ts";
-import type { Histogram } from "./histogram.ts";
-import { MeanSamples } from "./mean-samples.ts";
+import type { LinkCounters } from "../forwarder/counted-output.ts";
+import { type Histogram, MeanSamples } from "./histogram.ts";
 
 /** A link as it is counted. */
 export interface CountedLink {

@@ -1,10 +1,8 @@
 import type { XgressCounters, XgressLoad } from "@sallyport/wire";
 import type { EdgeCounters } from "../edge/edge-counters.ts";
-import type { Histogram } from "./histogram.ts";
+import { type Histogram, MeanSamples } from "./histogram.ts";
 import { type CountedLink, LinkMetrics } from "./link-metrics.ts";
-import { MeanSamples } from "./mean-samples.ts";
-import type { MeterSnapshot } from "./meter.ts";
-import { Meters } from "./meters.ts";
+import { type MeterSnapshot, Meters } from "./meter.ts";
 import type { MetricsSource } from "./snapshot.ts";
 import type { Traffic } from "./traffic.ts";
 import type { WorkPool } from "./work-pool.ts";

@@ -1,7 +1,6 @@
 import { DestinationType } from "@sallyport/wire";
 import type { Circuit, Forward } from "../forwarder/circuit.ts";
-import type { Histogram } from "./histogram.ts";
-import { MeanSamples } from "./mean-samples.ts";
+import { type Histogram, MeanSamples } from "./histogram.ts";
 
 /**
  * The ways of payloads through a router: from (`rx`) and to (`tx`) who began a circuit here (`ingress`), who it leads to

@@ -10,8 +10,7 @@ import {
 } from "@sallyport/wire";
 import type { ControllerConnection } from "../control/controllers/controller-connection.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
-import { observe } from "./channel-observers.ts";
-import { tracedMessage } from "./message-trace.ts";
+import { observe, tracedMessage } from "./message-trace.ts";
 
 /** A channel that can be traced, by the name that an operator's expression is matched with. */
 export interface Pipe {

@@ -1,9 +1,7 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { errorText, pause } from "@sallyport/async";
 import { type Channel, encodeControl, type Logger, mgmtPb } from "@sallyport/wire";
-import { observe } from "./channel-observers.ts";
-import { decodedFields } from "./decoded-message.ts";
-import { tracedMessage, traceTime } from "./message-trace.ts";
+import { decodedFields, observe, tracedMessage, traceTime } from "./message-trace.ts";
 
 export interface TraceFileOptions {
   readonly path: string;

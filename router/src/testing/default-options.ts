@@ -1,5 +1,5 @@
 import { validateRouterConfig } from "@sallyport/router-config";
-import { edgeOptions, forwarderOptions } from "../config/forwarding.ts";
+import { edgeOptions, forwarderOptions } from "../config/options.ts";
 import { EDGE_LIMITS, type EdgeOptions } from "../edge/options.ts";
 import type { ForwarderOptions } from "../forwarder/options.ts";
 

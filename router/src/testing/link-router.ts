@@ -1,8 +1,8 @@
 import { type Identity, silentLogger, TlsPort } from "@sallyport/wire";
+import type { PeerChange } from "../link/dial-state.ts";
 import type { Link } from "../link/link.ts";
 import { acceptLinks } from "../link/link-accept.ts";
 import { LinkManager, type LinkReports, type ResolvedDialer } from "../link/link-manager.ts";
-import type { PeerChange } from "../link/peers.ts";
 
 /** A link dialer that fails fast and tries again soon. */
 export const dialer: ResolvedDialer = {

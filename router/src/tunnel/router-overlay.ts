@@ -16,8 +16,8 @@ import type { TunnelerService, TunnelIdentity } from "../control/tunnel/tunnel-i
 import type { EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { CircuitConnection } from "./circuit-connection.ts";
+import { TunnelEgress } from "./egress.ts";
 import { HostedTerminators, type TerminatorControl } from "./hosted-terminators.ts";
-import { TunnelEgress } from "./tunnel-egress.ts";
 
 /** Settings of circuits that start or end in the tunneler. */
 export interface TunnelXgress {

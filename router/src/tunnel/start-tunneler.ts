@@ -1,7 +1,7 @@
 import { loadSodium } from "@sallyport/sdk";
 import { type Interceptor, ProxyInterceptor, SourceRoutes, TproxyInterceptor, Tunneler } from "@sallyport/tunnel";
+import type { TunnelEgress } from "./egress.ts";
 import { RouterOverlay, type RouterOverlayOptions } from "./router-overlay.ts";
-import type { TunnelEgress } from "./tunnel-egress.ts";
 
 /** The keys of a `tunnel` listener that say how clients are served. */
 export interface TunnelSettings {

@@ -6,9 +6,9 @@ import type { Path } from "@sallyport/config-file";
 import type { RouterConfig } from "@sallyport/router-config";
 import { type Identity, loadIdentity, silentLogger } from "@sallyport/wire";
 import { readEndpointsFile } from "../../control/controllers/endpoints-file.ts";
-import { uncoveredHosts } from "../advertise.ts";
+import { uncoveredHosts } from "../certificate-names.ts";
 import { BindError, resolveBind } from "../network-interfaces.ts";
-import type { Remark } from "../remark.ts";
+import { type ConfigSource, formatRemark, type Remark } from "../remark.ts";
 import { takenPlaces } from "./listening-places.ts";
 
 /** What the rules look at. */
@@ -137,4 +137,14 @@ async function interception({ config }: Start): Promise<Remark[]> {
     });
   }
   return problems;
+}
+
+/** The router cannot start as it is configured; the message says what to change, and where if `source` is known. */
+export class RouterStartError extends Error {
+  override readonly name = "RouterStartError";
+  readonly code = "CANNOT_START";
+
+  constructor(problems: readonly Remark[], source?: ConfigSource, options?: ErrorOptions) {
+    super(problems.map((problem) => formatRemark(problem, source)).join("\n"), options);
+  }
 }

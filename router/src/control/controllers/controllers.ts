@@ -17,7 +17,7 @@ import {
   ReconnectingDialer,
   type RequestOptions,
 } from "@sallyport/wire";
-import { NoControllerError } from "../errors.ts";
+import { ControlError, NoControllerError } from "../errors.ts";
 import { ControllerConnection } from "./controller-connection.ts";
 
 export type ControlHandler = (message: Message, controller: ControllerConnection) => void | Promise<void>;
@@ -304,4 +304,28 @@ export class Controllers {
     else this.#log.warn(fields, "lost the controller; dialling again");
     this.#disconnected.emit(controller, reason);
   }
+}
+
+/** Waits for the first controller; rejects with ControlError `STARTUP_TIMEOUT` after `timeoutMs`, 0: never. */
+export function firstController(controllers: Controllers, timeoutMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer =
+      timeoutMs === 0
+        ? undefined
+        : setTimeout(
+            () =>
+              reject(
+                new ControlError(
+                  "STARTUP_TIMEOUT",
+                  `no controller was reached within ${timeoutMs / 1000} s (ctrl.startupTimeout)`,
+                ),
+              ),
+            timeoutMs,
+          );
+    signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+    controllers.onConnected(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
 }

@@ -10,8 +10,7 @@ import {
 } from "@sallyport/wire";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
-import { compareModels } from "./model-validation.ts";
-import { NetworkModel } from "./network-model.ts";
+import { compareModels, NetworkModel } from "./network-model.ts";
 
 export interface DataModelOptions {
   readonly controllers: Controllers;

@@ -12,8 +12,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ScriptedController, testControllers } from "../../testing/scripted-controller.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { DataModelSubscription } from "./data-model-subscription.ts";
-import { compareModels } from "./model-validation.ts";
-import { NetworkModel } from "./network-model.ts";
+import { compareModels, NetworkModel } from "./network-model.ts";
 
 type EventInit = Parameters<typeof encodeControl<typeof edgeCtrlPb.DataState_EventSchema>>[1];
 

@@ -14,12 +14,12 @@ import {
   RequestTimeoutError,
   shownText,
 } from "@sallyport/wire";
+import { certificateRequest } from "../../config/certificate-names.ts";
 import type { IdentityFiles } from "../../config/router-identity.ts";
 import { replaceFiles, whyUnwritable } from "../../config/staged-file.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { ControlError } from "../errors.ts";
-import { certificateRequest } from "./router-csr.ts";
 
 export interface RenewalOptions {
   readonly controllers: Controllers;

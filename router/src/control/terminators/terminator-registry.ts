@@ -1,11 +1,10 @@
 import { Backoff, errorText } from "@sallyport/async";
 import { boundedLog, type Logger, type Message, type Precedence, TerminatorResult } from "@sallyport/wire";
-import type { WorkPool } from "../../metrics/work-pool.ts";
+import { type WorkPool, WorkQueue } from "../../metrics/work-pool.ts";
 import type { TerminatorAnswer } from "../control-plane.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { ControlError, NoControllerError } from "../errors.ts";
-import { WorkQueue } from "../work-queue.ts";
 import type { AdaptiveWindow } from "./adaptive-window.ts";
 
 /** What is kept of a terminator whoever hosts it. `address` is also its id. */

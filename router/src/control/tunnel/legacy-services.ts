@@ -15,8 +15,7 @@ import {
 } from "@sallyport/wire";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
-import { expectReply } from "../edge-error.ts";
-import { EdgeCtrlError } from "../errors.ts";
+import { EdgeCtrlError, expectReply } from "../errors.ts";
 import { jsonObject, type TunnelerService, type TunnelIdentity } from "./tunnel-identity.ts";
 
 export interface LegacyServicesOptions {

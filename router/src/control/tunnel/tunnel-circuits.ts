@@ -9,7 +9,7 @@ import {
 } from "@sallyport/wire";
 import type { CircuitCreated } from "../control-plane.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
-import { expectReply } from "../edge-error.ts";
+import { expectReply } from "../errors.ts";
 import type { LegacyServices } from "./legacy-services.ts";
 
 /** A dial of the router's own tunneler. */

@@ -13,7 +13,7 @@ import {
 import type { CircuitCreated, TerminatorAnswer, Unsubscribe } from "../control-plane.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { DataModelSubscription } from "../data-model/data-model-subscription.ts";
-import { expectReply } from "../edge-error.ts";
+import { expectReply } from "../errors.ts";
 import { TerminatorRegistry, type TerminatorRegistryOptions } from "../terminators/terminator-registry.ts";
 import type { TerminatorRemovals } from "../terminators/terminator-removals.ts";
 import { LegacyServices } from "./legacy-services.ts";

@@ -10,7 +10,7 @@ import {
 } from "@sallyport/wire";
 import type { TerminatorAnswer } from "../control-plane.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
-import { expectReply } from "../edge-error.ts";
+import { expectReply } from "../errors.ts";
 import type { TerminatorProtocol } from "../terminators/terminator-registry.ts";
 import type { LegacyServices } from "./legacy-services.ts";
 

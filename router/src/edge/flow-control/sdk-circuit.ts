@@ -15,9 +15,8 @@ import {
   XgressFlag,
   XgressType,
 } from "@sallyport/wire";
-import type { CountedOutput } from "../../forwarder/counted-output.ts";
+import type { CountedOutput, LinkCounters } from "../../forwarder/counted-output.ts";
 import type { Forwarder } from "../../forwarder/forwarder.ts";
-import type { LinkCounters } from "../../forwarder/link-counters.ts";
 import type { EndPath, LocalEnd } from "../../forwarder/local-end.ts";
 import { OutputDestination } from "../../forwarder/output-destination.ts";
 import type { CircuitCarrier } from "../channel-members.ts";

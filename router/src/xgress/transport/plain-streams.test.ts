@@ -7,7 +7,7 @@ import { TestAuthority } from "@sallyport/wire/testing";
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
-import type { PlainCircuit } from "../plain-circuit.ts";
+import type { PlainCircuit } from "../plain-client.ts";
 import { StreamListener, type StreamListenerOptions } from "./stream-listener.ts";
 import { TransportEgress } from "./transport-egress.ts";
 

@@ -1,8 +1,14 @@
 import type { Socket } from "node:net";
 import { errorText } from "@sallyport/async";
 import { boundedLog, type Logger, SharedPlaces } from "@sallyport/wire";
-import { initiate, type PlainCircuit, type PlainListening } from "../plain-circuit.ts";
-import { answerLine, parseRequest, readLine } from "./request-line.ts";
+import {
+  answerLine,
+  initiate,
+  type PlainCircuit,
+  type PlainListening,
+  parseRequest,
+  readLine,
+} from "../plain-client.ts";
 import { SocketPort } from "./socket-port.ts";
 
 export interface StreamListenerOptions extends PlainListening {

@@ -2,10 +2,8 @@ import { type Identity, Xgress, type XgressOptions } from "@sallyport/wire";
 import type { EgressBinding, EgressRequest } from "../../forwarder/egress.ts";
 import type { Forwarder } from "../../forwarder/forwarder.ts";
 import { dialUdp } from "../udp/udp-egress.ts";
+import { addressesOf, dialStream, targetOf } from "./dial.ts";
 import { SocketPort } from "./socket-port.ts";
-import { dialStream } from "./stream-dial.ts";
-import { targetOf } from "./target.ts";
-import { addressesOf } from "./terminator-addresses.ts";
 
 export interface TransportEgressOptions {
   readonly xgress: XgressOptions;

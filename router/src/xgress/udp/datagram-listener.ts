@@ -2,8 +2,7 @@ import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from "no
 import { once } from "node:events";
 import { errorText } from "@sallyport/async";
 import { boundedLog, type Logger, type SharedPlace, SharedPlaces, type Xgress } from "@sallyport/wire";
-import { initiate, type PlainCircuit, type PlainListening } from "../plain-circuit.ts";
-import { answerLine, parseRequest } from "../transport/request-line.ts";
+import { answerLine, initiate, type PlainCircuit, type PlainListening, parseRequest } from "../plain-client.ts";
 import { DatagramPort } from "./datagram-port.ts";
 
 export interface DatagramListenerOptions extends PlainListening {

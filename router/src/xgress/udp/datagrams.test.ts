@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { RouteErrorCode, silentLogger, xgressDefaults } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
-import type { PlainCircuit } from "../plain-circuit.ts";
+import type { PlainCircuit } from "../plain-client.ts";
 import { DatagramListener, type DatagramListenerOptions } from "./datagram-listener.ts";
 import { UdpEgress } from "./udp-egress.ts";
 

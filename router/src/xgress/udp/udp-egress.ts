@@ -5,9 +5,7 @@ import { isIP } from "node:net";
 import { type Address, Xgress, type XgressOptions } from "@sallyport/wire";
 import type { EgressBinding, EgressRequest } from "../../forwarder/egress.ts";
 import type { Forwarder } from "../../forwarder/forwarder.ts";
-import { dialError } from "../transport/stream-dial.ts";
-import { targetOf } from "../transport/target.ts";
-import { addressesOf } from "../transport/terminator-addresses.ts";
+import { addressesOf, dialError, targetOf } from "../transport/dial.ts";
 import { DatagramPort } from "./datagram-port.ts";
 
 /** Bytes that may wait in a socket; datagrams beyond it are lost. */

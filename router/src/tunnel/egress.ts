@@ -1,9 +1,12 @@
 import { errorText } from "@sallyport/async";
-import type { EndToEnd, Sodium } from "@sallyport/sdk";
-import type { ConnectionKind, OverlayConnection, OverlayIncomingDial } from "@sallyport/tunnel";
-import { type Logger, PeerData, RouteErrorCode } from "@sallyport/wire";
+import { EndToEnd, KEY_BYTES, loadSodium, type Sodium } from "@sallyport/sdk";
+import { type ConnectionKind, type OverlayConnection, type OverlayIncomingDial, TcpRelay } from "@sallyport/tunnel";
+import { type Logger, PeerData, RouteErrorCode, Xgress } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type EgressRequest, type RouteError } from "../forwarder/egress.ts";
-import { dialerKeyOf, encryptionWith } from "./dialer-encryption.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import { addressesOf, dialStream, targetOf } from "../xgress/transport/dial.ts";
+import type { TransportEgressOptions } from "../xgress/transport/transport-egress.ts";
+import { CircuitConnection } from "./circuit-connection.ts";
 import type { ServiceDialHandler } from "./hosted-terminators.ts";
 
 /** Makes the connection of a circuit that ends here. */
@@ -98,4 +101,58 @@ function codeOf(error: unknown): RouteError {
   if (!("code" in error)) return codeOf(error.cause);
   if (error.code === "ECONNREFUSED") return RouteErrorCode.ConnectionRefused;
   return error.code === "ETIMEDOUT" ? RouteErrorCode.DialTimedOut : codeOf(error.cause);
+}
+
+/** The egress binding `edge_transport`, with the encryption that it needs loaded. */
+export async function edgeTransport(forwarder: Forwarder, options: TransportEgressOptions): Promise<EgressBinding> {
+  return new EdgeTransportEgress(forwarder, await loadSodium(), options);
+}
+
+/**
+ * As `transport`, for services that are encrypted from end to end: this router is the other end, and what leaves it is
+ * plain (docs/protocol/data-path.md, "Transport").
+ */
+class EdgeTransportEgress implements EgressBinding {
+  readonly #forwarder: Forwarder;
+  readonly #sodium: Sodium;
+  readonly #o: TransportEgressOptions;
+
+  constructor(forwarder: Forwarder, sodium: Sodium, options: TransportEgressOptions) {
+    this.#forwarder = forwarder;
+    this.#sodium = sodium;
+    this.#o = options;
+  }
+
+  async dial(request: EgressRequest): Promise<Map<number, Buffer>> {
+    const target = targetOf(request.destination, "edge_transport", ["tcp", "tls"]);
+    const dialerKey = dialerKeyOf(request.peerData);
+    const { connectTimeoutMs, identity, localAddress: bind, mtu, xgress: options } = this.#o;
+    const timeoutMs = connectTimeoutMs > 0 ? Math.min(connectTimeoutMs, request.timeoutMs) : request.timeoutMs;
+    const socket = await dialStream({ target, identity, localAddress: bind, timeoutMs, signal: request.signal });
+    const { localAddress = "", localPort, remoteAddress = "", remotePort } = socket;
+    const answer = addressesOf([localAddress, localPort], [remoteAddress, remotePort]);
+    const endToEnd = dialerKey && encryptionWith(this.#sodium, dialerKey, answer);
+    const { circuitId, address } = request;
+    const hopType = "xgress/edge_transport";
+    const connection = new CircuitConnection({ circuitId, kind: "stream", endToEnd, mtu, hopType, onEnd: () => {} });
+    const { port } = connection;
+    connection.join(new Xgress({ fabric: this.#forwarder, circuitId, address, side: "terminator", port, options }));
+    new TcpRelay(socket, connection, () => {}).start();
+    return answer;
+  }
+}
+
+/** The public key that the dialling end of a circuit sent along; undefined when it asks for no encryption. @throws EgressError */
+export function dialerKeyOf(peerData: ReadonlyMap<number, Buffer>): Buffer | undefined {
+  const key = peerData.get(PeerData.PublicKey);
+  if (key === undefined || key.length === KEY_BYTES) return key;
+  const text = `expected a public key of ${KEY_BYTES} bytes from the dialling end, got ${key.length}`;
+  throw new EgressError(RouteErrorCode.Generic, text);
+}
+
+/** The host's side of the encryption with a dialling end, with a key pair of its own, whose public half goes into `answer`. */
+export function encryptionWith(sodium: Sodium, dialerKey: Buffer, answer: Map<number, Buffer>): EndToEnd {
+  const own = sodium.createKeyPair();
+  answer.set(PeerData.PublicKey, own.publicKey);
+  return new EndToEnd({ sodium, keys: sodium.sessionKeys("server", own, dialerKey) });
 }

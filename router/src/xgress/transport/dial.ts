@@ -2,8 +2,39 @@ import { once } from "node:events";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { errorText } from "@sallyport/async";
-import { type Address, formatAddress, type Identity, RouteErrorCode } from "@sallyport/wire";
+import {
+  type Address,
+  AddressError,
+  formatAddress,
+  formatHostPort,
+  type Identity,
+  PeerData,
+  parseAddress,
+  RouteErrorCode,
+} from "@sallyport/wire";
 import { EgressError } from "../../forwarder/egress.ts";
+
+/**
+ * Reads the address of a terminator.
+ *
+ * @param protocols those that the binding dials
+ * @throws EgressError `MisconfiguredTerminator` which says what the binding takes
+ */
+export function targetOf(destination: string, binding: string, protocols: readonly string[]): Address {
+  let found: string | undefined;
+  try {
+    const target = parseAddress(destination);
+    if (protocols.includes(target.protocol) && target.host !== "" && target.port > 0) return target;
+    found = target.protocol;
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error;
+  }
+  const why = found === "dtls" ? " (there is no DTLS in this router; use udp, or tls)" : "";
+  throw new EgressError(
+    RouteErrorCode.MisconfiguredTerminator,
+    `terminator address ${destination} is not of the form <protocol>:host:port with a protocol that binding ${binding} dials: ${protocols.join(", ")}${why}`,
+  );
+}
 
 export interface StreamDialOptions {
   /** Protocol `tcp` or `tls`. */
@@ -65,4 +96,17 @@ export function dialError(error: unknown, timedOut: boolean, o: { target: Addres
   const refused = error instanceof Error && "code" in error && error.code === "ECONNREFUSED";
   const code = refused ? RouteErrorCode.ConnectionRefused : RouteErrorCode.DialTimedOut;
   return new EgressError(code, text, { cause: error });
+}
+
+/** Peer data with both ends of the connection to a service. */
+export function addressesOf(
+  local: readonly [string, number | undefined],
+  remote: readonly [string, number | undefined],
+): Map<number, Buffer> {
+  const text = ([host, port]: readonly [string, number | undefined]) =>
+    Buffer.from(formatHostPort({ host, port: port ?? 0 }), "utf8");
+  return new Map([
+    [PeerData.TerminatorLocalAddress, text(local)],
+    [PeerData.TerminatorRemoteAddress, text(remote)],
+  ]);
 }

@@ -7,7 +7,7 @@ import { PeerData, Xgress, xgressDefaults } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { CircuitConnection } from "./circuit-connection.ts";
-import { edgeTransport } from "./edge-transport-egress.ts";
+import { edgeTransport } from "./egress.ts";
 
 const MIB = 1024 * 1024;
 

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { Meter } from "./meter.ts";
-import { Meters } from "./meters.ts";
+import { Meter, Meters } from "./meter.ts";
 
 test("a meter starts with the first rate it sees, and lets the past fade", () => {
   const meter = new Meter(0);

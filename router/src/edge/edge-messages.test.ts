@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { saysDatagrams } from "./dialed-datagrams.ts";
+import { saysDatagrams } from "./edge-messages.ts";
 
 test.each([
   ['{"dst_protocol":"udp","dst_ip":"192.0.2.1"}', true],

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import type { SdkBinding } from "./binding.ts";
-import { HealthReports } from "./health-reports.ts";
+import { HealthReports, type SdkBinding } from "./hosting.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();

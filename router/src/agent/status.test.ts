@@ -6,8 +6,7 @@ import { Agent } from "@sallyport/wire/agent";
 import { agentSocketPath } from "@sallyport/wire/agent/socket";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { ROUTER_APPLICATION, RouterRequest } from "./router-request.ts";
-import { type StatusReport, statusText } from "./status.ts";
-import { status } from "./status-command.ts";
+import { type StatusReport, status, statusText } from "./status.ts";
 
 const SAMPLE: StatusReport = {
   ...{ id: "r1", pid: 7, version: "0.1.0", protocol: "v1.6.20", startedAt: "2026-01-02T03:04:05.000Z" },

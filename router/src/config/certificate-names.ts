@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import type { Path } from "@sallyport/config-file";
 import type { CsrConfig, RouterConfig } from "@sallyport/router-config";
-import { covers, type Identity, parseCertificates } from "@sallyport/wire";
+import { type CertificateRequest, covers, type Identity, parseCertificates } from "@sallyport/wire";
 import type { Remark } from "./remark.ts";
 
 /** An advertised host and the key of the file it comes from. */
@@ -48,4 +48,20 @@ export function missingNames(csr: CsrConfig | undefined, { certPem, serverCertPe
   const listed = new Set((leaf.subjectAltName ?? "").split(", "));
   const isThere = (host: string): boolean => (host.includes("*") ? listed.has(`DNS:${host}`) : covers(leaf, host));
   return [...csr.sans.dns, ...csr.sans.ip].filter((host) => !isThere(host));
+}
+
+/** The request for a certificate of this router: its id as common name, the rest from the `csr` section. */
+export function certificateRequest(routerId: string, csr: CsrConfig, keyPem: string): CertificateRequest {
+  const fields: readonly (readonly [string, string | undefined])[] = [
+    ["C", csr.country],
+    ["ST", csr.province],
+    ["L", csr.locality],
+    ["O", csr.organization],
+    ["OU", csr.organizationalUnit],
+  ];
+  const subject = Object.fromEntries(fields.filter(([, value]) => value !== undefined && value !== "")) as Record<
+    string,
+    string
+  >;
+  return { commonName: routerId, subject, sans: csr.sans, keyPem };
 }

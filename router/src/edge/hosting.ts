@@ -13,12 +13,8 @@ import {
   randomBase62Id,
   TerminatorResult,
 } from "@sallyport/wire";
-import type {
-  ControlPlane,
-  TerminatorAnswer,
-  TerminatorQuery,
-  TerminatorVerdict,
-} from "../../control/control-plane.ts";
+import type { ControlPlane, TerminatorAnswer, TerminatorQuery, TerminatorVerdict } from "../control/control-plane.ts";
+import type { ClientListener } from "./channel-members.ts";
 import {
   INVALID_SESSION,
   MAX_SESSION_TOKEN,
@@ -26,10 +22,28 @@ import {
   SESSION_ENDED,
   stateClosed,
   stateClosedFor,
-} from "../edge-messages.ts";
-import type { SdkChannel } from "../sdk-channel.ts";
-import type { SdkBinding } from "./binding.ts";
-import { HealthReports } from "./health-reports.ts";
+} from "./edge-messages.ts";
+import type { SdkChannel } from "./sdk-channel.ts";
+
+/** A listener of an SDK on this router, and the terminator that stands for it at the controller. */
+export interface SdkBinding extends ClientListener {
+  /** Chosen by this router; also the terminator's address. */
+  readonly terminatorId: string;
+  readonly sdk: SdkChannel;
+  /** Identity and listener id: the same listener may come back over another channel. Absent when the SDK gave none. */
+  readonly listenerKey: string | undefined;
+  readonly instanceId: string;
+  /** The SDK lets the router choose ids of incoming connections. */
+  readonly routerProvidedConnIds: boolean;
+  /** The SDK does the flow control of its circuits itself. */
+  readonly flowControlBySdk: boolean;
+  readonly supportsInspect: boolean;
+  readonly wantsBindSuccess: boolean;
+  /** Public key for end-to-end encryption, which the dialing side gets unless the dial brings another. */
+  readonly publicKey: Buffer | undefined;
+  /** Aborted when the listener ends: dials to it fail at once. */
+  readonly ended: AbortController;
+}
 
 const LEGACY_PREFIX = "hosted:";
 const INSPECT_TIMEOUT_MS = 10_000;
@@ -323,4 +337,50 @@ export class Hosting {
 function textOf(outcome: TerminatorAnswer): string {
   if (outcome.result === TerminatorResult.FailedInvalidSession) return INVALID_SESSION;
   return outcome.message || "the controller refused the terminator";
+}
+
+const INTERVAL_MS = 1_000;
+/** Of one client in an interval, whatever the number of its listeners. */
+const MAX_OF_ONE = 20;
+
+/**
+ * Passes the results of health checks on, as often as the controller can bear: of a listener one in a second, of a client twenty. Of what comes faster the
+ * last result of each listener follows.
+ */
+export class HealthReports {
+  readonly #send: (binding: SdkBinding, passed: boolean) => void;
+  /** What follows, in the order in which it came. */
+  readonly #waiting = new Map<SdkBinding, boolean>();
+  /** Of this interval. */
+  readonly #sent = new Set<SdkBinding>();
+  readonly #sentBy = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(send: (binding: SdkBinding, passed: boolean) => void) {
+    this.#send = send;
+  }
+
+  report(binding: SdkBinding, passed: boolean): void {
+    if (this.#waiting.has(binding) || !this.#pass(binding, passed)) this.#waiting.set(binding, passed);
+  }
+
+  #pass(binding: SdkBinding, passed: boolean): boolean {
+    const { identityId } = binding.sdk.session;
+    const sent = this.#sentBy.get(identityId) ?? 0;
+    if (sent >= MAX_OF_ONE || this.#sent.has(binding)) return false;
+    this.#sentBy.set(identityId, sent + 1);
+    this.#sent.add(binding);
+    this.#timer ??= setTimeout(() => this.#next(), INTERVAL_MS).unref();
+    this.#send(binding, passed);
+    return true;
+  }
+
+  #next(): void {
+    this.#timer = undefined;
+    this.#sent.clear();
+    this.#sentBy.clear();
+    for (const [binding, passed] of [...this.#waiting]) {
+      if (binding.ended.signal.aborted || this.#pass(binding, passed)) this.#waiting.delete(binding);
+    }
+  }
 }
