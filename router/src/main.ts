@@ -23,9 +23,12 @@ const HOW_TO_ENROLL = "enroll it with: sallyport-router enroll <router.yml> --jw
 async function main(command: RouterCommand): Promise<number> {
   switch (command.name) {
     case "help":
-      if (command.problem !== undefined) process.stderr.write(`sallyport-router: ${command.problem}\n\n`);
-      (command.problem === undefined ? process.stdout : process.stderr).write(USAGE);
-      return command.problem === undefined ? 0 : 2;
+      if (command.problem === undefined) {
+        process.stdout.write(USAGE);
+        return 0;
+      }
+      process.stderr.write(`sallyport-router: ${command.problem}\n\n${USAGE}`);
+      return 2;
     case "version":
       process.stdout.write(`sallyport-router ${await ownVersion()} (protocol ${PROTOCOL_VERSION})\n`);
       return 0;
@@ -110,8 +113,8 @@ async function enroll(command: Extract<RouterCommand, { name: "enroll" }>): Prom
     log,
     endpointsFile: endpointsFileOf(config, file, baseDir),
     configuredEndpoints,
-    ...(expectId === undefined ? {} : { expectId }),
-    ...(algorithm === undefined ? {} : { algorithm }),
+    expectId,
+    algorithm,
   };
   const { routerId, enrolled } = ifNeeded
     ? await enrollIfNeeded({ ...options, jwtFile })
@@ -184,7 +187,7 @@ async function ownVersion(): Promise<string> {
 main(parseCommand(process.argv.slice(2))).then(
   (code) => {
     process.exitCode = code;
-    // Whatever is still open (a socket of a stranger) must not keep a stopped router alive.
+    // What is still open, such as the socket of a client, must not keep a stopped router alive.
     setTimeout(() => process.exit(code), 500).unref();
   },
   (error: unknown) => {

@@ -59,7 +59,7 @@ export interface Router {
 }
 
 /**
- * Starts a router: its ports are open before any controller is dialled, so that whoever is told of it can reach it.
+ * Starts a router. Its ports are open before it dials a controller: clients that learn of the router can reach it.
  *
  * @throws RouterStartError, IdentityError, or what listening throws; nothing is left running then
  */

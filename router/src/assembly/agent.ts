@@ -19,7 +19,7 @@ export interface AgentParts {
   readonly health: RouterHealth;
   readonly edge: () => Edge | undefined;
   /** Renews the certificates; resolves with `renewed`, or with why not. */
-  readonly extend?: (() => Promise<string>) | undefined;
+  readonly extend: () => Promise<string>;
   /** Of the program, not of the protocol. */
   readonly version: string;
   readonly setLogLevel?: ((level: string) => void) | undefined;
@@ -47,7 +47,7 @@ export async function agent(context: Assembly, o: AgentParts): Promise<void> {
             case RouterRequest.Status:
               return JSON.stringify(status(context, o));
             case RouterRequest.Extend:
-              return o.extend?.() ?? "this process cannot renew its certificates";
+              return o.extend();
             case RouterRequest.DumpApiSessions:
               return config.enableDebugOps
                 ? apiSessions(control)

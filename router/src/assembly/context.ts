@@ -30,8 +30,9 @@ export interface Assembly {
 export function assembly(o: Omit<Assembly, "routerId" | "ports" | "turns" | "counts">): Assembly {
   const { config, identity, log, stops } = o;
   const turns = new HandshakeTurns();
+  const counts = { edge: edgeCounters(), pools: new Map(), timers: new Map(), gauges: new Map() };
   const ports = new ListeningPorts({ identity, handshakeTimeoutMs: config.tls.handshakeTimeout, turns, log, stops });
-  return { ...o, routerId: identity.current.id, ports, turns, counts: routerCounts() };
+  return { ...o, routerId: identity.current.id, ports, turns, counts };
 }
 
 /** Where the parts of a router leave what they count; made once, before them. What reads it does so much later. */
@@ -45,21 +46,12 @@ export interface RouterCounts {
   readonly gauges: Map<string, () => number>;
 }
 
-export function routerCounts(): RouterCounts {
-  return { edge: edgeCounters(), pools: new Map(), timers: new Map(), gauges: new Map() };
-}
-
-export interface ListeningPortsOptions {
-  readonly identity: RouterIdentity;
+type ListeningPortsOptions = Pick<Assembly, "identity" | "turns" | "log" | "stops"> & {
   readonly handshakeTimeoutMs: number;
-  /** Of all ports. */
-  readonly turns: HandshakeTurns;
-  readonly log: Logger;
-  readonly stops: (() => void | Promise<void>)[];
-}
+};
 
 /** The router's TLS ports, one per address, each opened when it is first asked for. They follow the identity. */
-export class ListeningPorts {
+class ListeningPorts {
   readonly #o: ListeningPortsOptions;
   readonly #ports = new Map<string, TlsPort>();
 

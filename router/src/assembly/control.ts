@@ -1,7 +1,7 @@
 import { EDGE_DEFAULTS, OUT_QUEUE_SIZE } from "@sallyport/router-config";
-import { type Address, ControlHello, ctrlPb, encodeControl, Headers, versionInfo } from "@sallyport/wire";
+import { ControlHello, ctrlPb, encodeControl, Headers, versionInfo } from "@sallyport/wire";
 import { resolveBind } from "../config/network-interfaces.ts";
-import { channelLimits, edgeListeners, linkListeners, proxyOf } from "../config/options.ts";
+import { channelLimits, edgeListeners, type LinkListener, linkListeners, proxyOf } from "../config/options.ts";
 import { Control } from "../control/control.ts";
 import { Controllers } from "../control/controllers/controllers.ts";
 import { handleRoutes } from "../control/routes.ts";
@@ -27,7 +27,7 @@ export function controlChannels({ config, identity, routerId, log }: Assembly): 
     },
     limits: channelLimits(ctrl.options, OUT_QUEUE_SIZE.control),
     proxy: proxyOf(config),
-    ...(ctrl.bind === undefined ? {} : { localAddress: resolveBind(ctrl.bind) }),
+    localAddress: ctrl.bind === undefined ? undefined : resolveBind(ctrl.bind),
     log,
   });
 }
@@ -89,15 +89,7 @@ function countLimiter(window: AdaptiveWindow, { gauges, timers }: RouterCounts):
 }
 
 /** What the hello of a control channel says about the router (docs/protocol/control.md, "Hello"). */
-export function helloHeaders(
-  listeners: readonly {
-    advertiseText: string;
-    bind: Address;
-    costTags: string[];
-    groups: string[];
-    localBinding: string;
-  }[],
-): Headers {
+function helloHeaders(listeners: readonly LinkListener[]): Headers {
   const headers = new Headers().setString(ControlHello.Version, versionInfo());
   if (listeners.length > 0) {
     const body = encodeControl(ctrlPb.ListenersSchema, {

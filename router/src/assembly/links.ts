@@ -8,17 +8,11 @@ import { LinkControl } from "../link/link-control.ts";
 import { LinkManager, type ResolvedDialer } from "../link/link-manager.ts";
 import type { Assembly } from "./context.ts";
 
-export interface LinkParts {
-  readonly manager: LinkManager;
-  /** Opens the link listeners. */
-  listen(): Promise<void>;
-}
-
-/** Links to other routers. `measured` is called when the first latency of a link is known. */
-export function links(
-  context: Assembly,
-  o: { controllers: Controllers; forwarder: Forwarder; measured: () => void },
-): LinkParts {
+/**
+ * Links to other routers. `listen` opens the link listeners; `measured` is called when the first latency of a link is
+ * known.
+ */
+export function links(context: Assembly, o: { controllers: Controllers; forwarder: Forwarder; measured: () => void }) {
   const { config, identity, routerId, log, ports, stops } = context;
   const listeners = linkListeners(config);
   const reports = new LinkControl(o.controllers, log, o.measured);
@@ -62,11 +56,8 @@ export function links(
 
 function resolveDialers(config: RouterConfig, listenerBindings: readonly string[]): ResolvedDialer[] {
   const dialers = config.link?.dialers ?? [];
-  return dialers.map((dialer) => {
-    const { bind, ...rest } = dialer;
-    if (bind !== undefined) {
-      return { ...rest, bindingName: bind, localAddress: resolveBind(bind) };
-    }
+  return dialers.map(({ bind, ...rest }) => {
+    if (bind !== undefined) return { ...rest, bindingName: bind, localAddress: resolveBind(bind) };
     const only = dialers.length === 1 && listenerBindings.length === 1;
     return { ...rest, bindingName: only ? (listenerBindings[0] ?? "") : "" };
   });

@@ -34,9 +34,7 @@ export async function endpointsOf({
   const endpointsFile = endpointsFileOf(config, configFile, baseDir);
   const saved = await readEndpointsFile(endpointsFile, log);
   const endpoints = saved.length > 0 ? saved : config.ctrl.endpoints;
-  if (endpoints.length === 0) {
-    throw new RouterStartError([noController(endpointsFile)]);
-  }
+  if (endpoints.length === 0) throw new RouterStartError([noController(endpointsFile)]);
   log.info(
     { endpoints: endpoints.map(formatAddress), from: saved.length > 0 ? endpointsFile : "ctrl" },
     "dialling controllers",
@@ -45,8 +43,8 @@ export async function endpointsOf({
 }
 
 /**
- * Joins the network: dials the controllers, follows their addresses, keeps the certificates valid. The last part to be
- * started, so that whoever is told of this router can reach it.
+ * Joins the network: dials the controllers, follows their addresses, keeps the certificates valid. It starts last: clients
+ * that learn of this router must be able to reach it.
  *
  * @returns `online` resolves when the first controller is connected, and rejects after `ctrl.startupTimeout`
  * @throws RouterStartError when no controller is known

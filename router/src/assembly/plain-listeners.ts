@@ -21,12 +21,9 @@ const UDP = new Set(["udp", "udp4", "udp6"]);
  *
  * @throws what listening throws
  */
-export async function plainListeners(
-  context: Assembly,
-  { control, forwarder }: { control: Control; forwarder: Forwarder },
-): Promise<void> {
+export async function plainListeners(context: Assembly, o: { control: Control; forwarder: Forwarder }): Promise<void> {
   for (const listener of context.config.listeners) {
-    if (PLAIN.has(listener.binding)) await open(context, listener as PlainConfig, { control, forwarder });
+    if (PLAIN.has(listener.binding)) await open(context, listener as PlainConfig, o);
   }
 }
 
@@ -41,7 +38,7 @@ async function open(
   const common = {
     forwarder,
     xgress: xgressOptions(options),
-    ...("service" in listener ? { service: listener.service } : {}),
+    service: "service" in listener ? listener.service : undefined,
     createCircuit: (service: string) => control.createPlainCircuit({ service, timeoutMs: options.getCircuitTimeout }),
     release: ({ circuitId, controllerId }: PlainCircuit) =>
       control.sendFault({ subject: FaultSubject.IngressFault, ids: [circuitId], controllerId }),

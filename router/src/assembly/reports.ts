@@ -6,16 +6,14 @@ import type { Edge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { inspectors } from "../inspectors.ts";
 import type { LinkManager } from "../link/link-manager.ts";
-import { Histogram } from "../metrics/histogram.ts";
 import type { CountedLink } from "../metrics/link-metrics.ts";
 import { MetricsReporter } from "../metrics/metrics-reporter.ts";
 import { RouterMetrics } from "../metrics/router-metrics.ts";
 import { Traffic } from "../metrics/traffic.ts";
 import { Usage } from "../metrics/usage.ts";
-import type { WorkPool } from "../metrics/work-pool.ts";
 import type { Assembly } from "./context.ts";
 
-export interface ReportedParts {
+interface ReportedParts {
   readonly controllers: Controllers;
   readonly control: Control;
   readonly forwarder: Forwarder;
@@ -24,13 +22,8 @@ export interface ReportedParts {
   readonly edge: () => Edge | undefined;
 }
 
-export interface Reports {
-  readonly reporter: MetricsReporter;
-  readonly metrics: RouterMetrics;
-}
-
-/** What the router tells of itself: metrics, answers to inspections, its network interfaces. */
-export function reports(context: Assembly, o: ReportedParts): Reports {
+/** What the router reports of itself: metrics, answers to inspections, its network interfaces. */
+export function reports(context: Assembly, o: ReportedParts): { reporter: MetricsReporter; metrics: RouterMetrics } {
   const { config, routerId, log, stops } = context;
   const { controllers, control, links, forwarder } = o;
   const metrics = measured(context, o);
@@ -73,7 +66,7 @@ function measured({ counts }: Assembly, { control, forwarder, links, edge }: Rep
   const traffic = new Traffic(() => forwarder.circuits());
   forwarder.onRemoved((circuit) => traffic.ended(circuit));
   counts.pools.set("link.dialer", links.dialers);
-  counts.pools.set("route.handler", dialerPool(forwarder.dialers));
+  counts.pools.set("route.handler", forwarder.dialers);
   for (const [name, pool] of control.pools()) counts.pools.set(name, pool);
   return new RouterMetrics({
     ...counts,
@@ -90,23 +83,6 @@ function measured({ counts }: Assembly, { control, forwarder, links, edge }: Rep
       for (const [name, read] of counts.gauges) yield [name, read()];
     },
   });
-}
-
-function dialerPool(dialers: Forwarder["dialers"]): WorkPool {
-  const work = new Histogram();
-  dialers.onDialed = (ms) => work.update(ms * 1e6);
-  return {
-    work,
-    get waiting() {
-      return dialers.waiting;
-    },
-    get workers() {
-      return dialers.workers;
-    },
-    get busy() {
-      return dialers.busy;
-    },
-  };
 }
 
 function* countedLinks(links: LinkManager, forwarder: Forwarder): Iterable<CountedLink> {

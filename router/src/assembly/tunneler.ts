@@ -10,28 +10,21 @@ import type { Assembly } from "./context.ts";
 
 type TunnelConfig = Extract<RouterConfig["listeners"][number], { binding: "tunnel" }>;
 
-/** What is known of the running tunneler. */
-export interface RouterTunneler {
-  readonly mode: string;
-  readonly circuits: () => number;
-  readonly terminators: () => number;
-}
-
 /**
- * The router's own tunneler, when there is a listener with the binding `tunnel`; of several the last counts. It does
- * nothing until a controller says that the router has an identity to tunnel as. Its code is loaded only here: most
- * routers need neither tunneler nor encryption.
+ * Starts the router's own tunneler when there is a listener with the binding `tunnel`; of several the last counts. It
+ * waits until a controller gives the router an identity to tunnel as. Its code is loaded only here, because most routers
+ * need neither tunneler nor encryption.
  *
- * @throws what an interceptor says that cannot start
+ * @throws InterceptError
  */
 export async function tunneler(
   context: Assembly,
   o: { control: Control; controllers: Controllers; forwarder: Forwarder; links: LinkManager },
-): Promise<RouterTunneler | undefined> {
+): Promise<void> {
   const { config, identity, routerId, log, stops, counts } = context;
   const { control, controllers, forwarder, links } = o;
   const listener = config.listeners.findLast((each): each is TunnelConfig => each.binding === "tunnel");
-  if (listener === undefined) return undefined;
+  if (listener === undefined) return;
   const { startTunneler } = await import("../tunnel/start-tunneler.ts");
   const { options } = listener;
   const dialer = config.dialers.findLast(({ binding }) => binding === "tunnel")?.options ?? options;
@@ -40,7 +33,7 @@ export async function tunneler(
   const tunnel = control.startTunnel({ servicePollMs: options.svcPollRate });
   control.inspection.register(InspectionKey.RouterDataModel, () => tunnel.inspectModel());
   control.inspection.register("router-data-model-index", () => tunnel.modelPosition());
-  const started = await startTunneler({
+  const overlay = await startTunneler({
     mode: options,
     routerId,
     secret: identity.current.keyPem,
@@ -54,15 +47,14 @@ export async function tunneler(
     onStop: (stop) => stops.push(stop),
     log,
   });
-  forwarder.registerEgress(RouterBinding.Tunnel, started.egress);
+  forwarder.registerEgress(RouterBinding.Tunnel, overlay.egress);
   stops.push(
     control.onValidateTerminators(RouterBinding.Tunnel, async ({ id }) =>
-      (await started.hasTerminator(id))
+      (await overlay.hasTerminator(id))
         ? { valid: true, detail: "valid" }
         : { valid: false, reason: 1, detail: "the router's tunneler does not host it" },
     ),
   );
-  return { mode: options.mode, circuits: started.circuits, terminators: started.terminators };
 }
 
 /** Hosts and addresses of the controllers, and of the routers this one is linked to. */

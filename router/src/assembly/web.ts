@@ -1,4 +1,4 @@
-import { type Identity, type TlsPort, versionInfo } from "@sallyport/wire";
+import { type Identity, versionInfo } from "@sallyport/wire";
 import { RouterIdentity } from "../config/router-identity.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import { controllerPing, HealthCheck, linkHealth, RouterHealth } from "../health/health.ts";
@@ -6,12 +6,12 @@ import type { Readiness } from "../health/readiness.ts";
 import { type WebAnswer, type WebApi, WebServer } from "../health/web-server.ts";
 import type { LinkManager } from "../link/link-manager.ts";
 import { prometheusText } from "../metrics/prometheus.ts";
-import type { MetricsSource } from "../metrics/snapshot.ts";
+import type { MetricsSource } from "../metrics/router-metrics.ts";
 import type { Assembly } from "./context.ts";
 
 const LINK_CHECK_MS = 5_000;
 
-/** The health checks, which run whether or not anybody asks for them. */
+/** The health checks. They run even when no client asks for them. */
 export function health({ config, stops }: Assembly, o: { controllers: Controllers; links: LinkManager }): RouterHealth {
   const { ctrlPingCheck, linkCheck } = config.healthChecks;
   const checks = new RouterHealth([
@@ -46,7 +46,7 @@ export async function web(
     "health-checks": {
       binding: "health-checks",
       answer: (url) => {
-        // For probes: that this is answered at all says that the process works.
+        // For probes: an answer alone shows that the process works.
         if (url.pathname === "/health-checks/live") return probe("live", true);
         if (url.pathname === "/health-checks/ready") return probe("ready", o.readiness.isReady);
         return {
@@ -69,7 +69,7 @@ export async function web(
     const { options } = entry;
     const server = new WebServer({
       name: entry.name,
-      // The first one answers what belongs to none; as long as there is health, that is it.
+      // The first one answers paths that belong to none; that is `health-checks` where the server has it.
       apis: entry.apis
         .flatMap(({ binding }) => apis[binding] ?? [])
         .sort((a, b) => Number(b === apis["health-checks"]) - Number(a === apis["health-checks"])),
@@ -80,11 +80,16 @@ export async function web(
     });
     stops.push(() => server.close());
     const identity = entry.identity === undefined ? context.identity : await ownIdentity(context, entry.identity);
-    const versions = tlsVersions(options);
+    // Nothing older than TLS 1.2 is spoken, whatever the file allows.
+    const version = (text: string) => (text === "TLS1.3" ? "TLSv1.3" : "TLSv1.2");
+    const versions = {
+      minVersion: version(options.minTLSVersion),
+      maxVersion: version(options.maxTLSVersion),
+    } as const;
     for (const [n, bindPoint] of entry.bindPoints.entries()) {
       const port = await ports.at({ protocol: "tls", ...bindPoint.interface });
       const user = `web[${i}].bindPoints[${n}]`;
-      const use = (current: Identity): void => setIdentity(port, user, current, versions);
+      const use = (current: Identity): void => port.setUserIdentity(user, current, versions);
       use(identity.current);
       identity.onChange(use);
       server.serve({ port, user, newAddress: bindPoint.newAddress });
@@ -104,16 +109,4 @@ async function ownIdentity({ baseDir, log, stops }: Assembly, config: Parameters
   const identity = await RouterIdentity.load(config, baseDir, log);
   stops.push(identity.watch());
   return identity;
-}
-
-type Versions = { minVersion: "TLSv1.2" | "TLSv1.3"; maxVersion: "TLSv1.2" | "TLSv1.3" };
-
-function setIdentity(port: TlsPort, user: string, identity: Identity, versions: Versions): void {
-  port.setUserIdentity(user, identity, versions);
-}
-
-/** Nothing older than TLS 1.2 is spoken, whatever the file allows. */
-function tlsVersions(o: { minTLSVersion: string; maxTLSVersion: string }): Versions {
-  const of = (text: string) => (text === "TLS1.3" ? "TLSv1.3" : "TLSv1.2");
-  return { minVersion: of(o.minTLSVersion), maxVersion: of(o.maxTLSVersion) };
 }

@@ -4,14 +4,8 @@ import type { CsrConfig, RouterConfig } from "@sallyport/router-config";
 import { type CertificateRequest, covers, type Identity, parseCertificates } from "@sallyport/wire";
 import type { Remark } from "./remark.ts";
 
-/** An advertised host and the key of the file it comes from. */
-interface AdvertisedHost {
-  readonly path: Path;
-  readonly host: string;
-}
-
-/** The hosts that others are told to dial. */
-function advertisedHosts(config: RouterConfig): AdvertisedHost[] {
+/** The hosts that others are told to dial, and the keys they come from. */
+function advertisedHosts(config: RouterConfig): { path: Path; host: string }[] {
   const links = (config.link?.listeners ?? []).map((listener, i) => ({
     path: ["link", "listeners", i, "advertise"],
     host: listener.advertise.host,
@@ -27,8 +21,8 @@ function advertisedHosts(config: RouterConfig): AdvertisedHost[] {
 }
 
 /**
- * Advertised hosts that no certificate of the router covers: whoever dials one would refuse the certificate. Each with
- * its key.
+ * Advertised hosts that no certificate of the router covers, with their keys. A client that dials one would refuse the
+ * certificate.
  */
 export function uncoveredHosts(config: RouterConfig, identity: Identity): Remark[] {
   const pems = [identity.serverCertPem, ...(identity.altServerCerts ?? []).map((a) => a.certPem), identity.certPem];
@@ -52,14 +46,8 @@ export function missingNames(csr: CsrConfig | undefined, { certPem, serverCertPe
 
 /** The request for a certificate of this router: its id as common name, the rest from the `csr` section. */
 export function certificateRequest(routerId: string, csr: CsrConfig, keyPem: string): CertificateRequest {
-  const fields: readonly (readonly [string, string | undefined])[] = [
-    ["C", csr.country],
-    ["ST", csr.province],
-    ["L", csr.locality],
-    ["O", csr.organization],
-    ["OU", csr.organizationalUnit],
-  ];
-  const subject = Object.fromEntries(fields.filter(([, value]) => value !== undefined && value !== "")) as Record<
+  const { country: C, province: ST, locality: L, organization: O, organizationalUnit: OU } = csr;
+  const subject = Object.fromEntries(Object.entries({ C, ST, L, O, OU }).filter(([, value]) => value)) as Record<
     string,
     string
   >;

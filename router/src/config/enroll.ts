@@ -17,6 +17,7 @@ import { certificateRequest } from "./certificate-names.ts";
 import {
   type EnrolledFiles,
   finishEnrollment,
+  type IssuedIdentity,
   RouterEnrollError,
   readJournal,
   reserveJournal,
@@ -33,20 +34,16 @@ export interface RouterEnrollOptions {
   readonly baseDir: string;
   readonly endpointsFile: string;
   /** The kind of key wanted; any that exists, else a new EC key, when left out. */
-  readonly algorithm?: KeyAlgorithm;
+  readonly algorithm?: KeyAlgorithm | undefined;
   /** The controllers of the file are to be dialled, not those that the token names. Where the file has none, the token counts. */
   readonly configuredEndpoints?: boolean;
   /** The id that the token must be for. */
-  readonly expectId?: string;
+  readonly expectId?: string | undefined;
   readonly log: Logger;
   readonly signal?: AbortSignal;
 }
 
-interface IssuedCertificates {
-  readonly cert: string;
-  readonly serverCert: string;
-  readonly ca: string;
-}
+type IssuedCertificates = Pick<IssuedIdentity, "cert" | "serverCert" | "ca">;
 
 /**
  * Redeems a one-time token of an edge router (docs/protocol/enrollment.md, "Routers"): checks the token with the key of the
@@ -130,10 +127,10 @@ function issuedCertificates(data: unknown): IssuedCertificates {
       throw new RouterEnrollError("BAD_ANSWER", `expected data.${name} in the controller's answer, it is missing`);
     }
   }
-  return { cert: String(cert), serverCert: String(serverCert), ca: String(ca) };
+  return { cert, serverCert, ca } as IssuedCertificates;
 }
 
-export interface IfNeededOptions extends Omit<RouterEnrollOptions, "jwt"> {
+interface IfNeededOptions extends Omit<RouterEnrollOptions, "jwt"> {
   /** The file with the token; need not exist when the router is enrolled. */
   readonly jwtFile: string | undefined;
 }
@@ -194,13 +191,8 @@ export type KeyAlgorithm = "EC" | "RSA";
 
 const RSA_BITS = 4096;
 
-/**
- * The key in the file, or a new one written there. A key that exists is used whatever it is, unless `algorithm` asks for
- * one kind: then another is an error. It is never overwritten.
- *
- * @throws RouterEnrollError
- */
-export async function routerKey(file: string, algorithm: KeyAlgorithm | undefined, log: Logger): Promise<string> {
+/** The key in the file, never overwritten, or a new one written there. @throws RouterEnrollError when `algorithm` asks for another kind */
+async function routerKey(file: string, algorithm: KeyAlgorithm | undefined, log: Logger): Promise<string> {
   let existing: string;
   try {
     existing = await readFile(file, "utf8");

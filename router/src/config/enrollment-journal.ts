@@ -23,9 +23,9 @@ export interface IssuedIdentity {
   readonly serverCert: string;
   readonly ca: string;
   /** Control addresses, `tls:host:port`; left out where those of the configuration are to count. */
-  readonly endpoints?: readonly string[];
+  readonly endpoints?: readonly string[] | undefined;
   /** Which token it was, as `tokenMark` has it. */
-  readonly token?: string;
+  readonly token?: string | undefined;
 }
 
 /** Files that an enrollment writes. */
@@ -84,10 +84,11 @@ export async function readJournal(files: EnrolledFiles): Promise<IssuedIdentity 
     const [routerId, cert, serverCert, ca] = PARTS.map((name) => parts[name]);
     const texts = [routerId, cert, serverCert, ca].every((part) => typeof part === "string" && part !== "");
     if (!texts || !(endpoints === undefined || Array.isArray(endpoints))) throw new TypeError("a part is missing");
-    const issued = { routerId, cert, serverCert, ca } as Omit<IssuedIdentity, "endpoints">;
-    const used = typeof token === "string" ? { token } : {};
-    if (endpoints === undefined) return { ...issued, ...used };
-    return { ...issued, ...used, endpoints: endpoints.map((each) => formatAddress(parseAddress(String(each)))) };
+    return {
+      ...({ routerId, cert, serverCert, ca } as IssuedIdentity),
+      token: typeof token === "string" ? token : undefined,
+      endpoints: endpoints?.map((each) => formatAddress(parseAddress(String(each)))),
+    };
   } catch (cause) {
     throw new RouterEnrollError("JOURNAL_UNREADABLE", `${file} is no record of an enrollment; remove it`, { cause });
   }

@@ -19,16 +19,15 @@ import { type ForwarderOptions, TRANSIT_BUFFER_BYTES } from "../forwarder/option
 import { interfaceOf } from "./network-interfaces.ts";
 
 /** `options` of `ctrl`, of a link or of an edge listener; the part that every channel has. */
-export interface ChannelOptions {
+interface ChannelOptions {
   readonly outQueueSize: number;
   readonly writeTimeout?: number | undefined;
   readonly maxQueuedConnects?: number | undefined;
   readonly maxOutstandingConnects?: number | undefined;
 }
 
-const MIB = 1024 * 1024;
 /** The largest message has to fit. */
-const LEAST_PENDING = 17 * MIB;
+const MIN_PENDING = 17 * 1024 * 1024;
 
 /**
  * Limits of one channel. What may wait for a peer that does not read is counted in bytes here: the standard of
@@ -37,7 +36,7 @@ const LEAST_PENDING = 17 * MIB;
 export function channelLimits(options: ChannelOptions, standardQueue: number): ChannelLimits {
   const { outQueueSize, writeTimeout } = options;
   return {
-    maxPending: Math.max(LEAST_PENDING, Math.round((outQueueSize / standardQueue) * DEFAULT_MAX_PENDING)),
+    maxPending: Math.max(MIN_PENDING, Math.round((outQueueSize / standardQueue) * DEFAULT_MAX_PENDING)),
     ...(writeTimeout === undefined || writeTimeout === 0 ? {} : { writeTimeoutMs: writeTimeout }),
   };
 }

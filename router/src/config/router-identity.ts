@@ -4,18 +4,11 @@ import { basename, dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Listeners } from "@sallyport/async";
 import type { RouterConfig } from "@sallyport/router-config";
-import {
-  type Identity,
-  type IdentityConfig,
-  type IdentityPem,
-  type Logger,
-  loadIdentity,
-  pemSource,
-} from "@sallyport/wire";
+import { type Identity, type IdentityConfig, type Logger, loadIdentity, pemSource } from "@sallyport/wire";
 
 /** Files that belong together are written one after the other. */
 const SETTLE_MS = 1_000;
-/** How often the files are looked at where changes of their folders are not told, as on some network file systems. */
+/** How often the files are read where the system reports no changes, as on some network file systems. */
 const LOOK_MS = 30_000;
 
 /** Files that a renewal writes. */
@@ -141,7 +134,7 @@ export class RouterIdentity {
   }
 }
 
-/** What tells one state of a file from another; links are followed. */
+/** Distinguishes the states of a file; links are followed. */
 async function stampOf(file: string): Promise<string> {
   try {
     const { ino, size, mtimeMs, ctimeMs } = await stat(file);
@@ -152,13 +145,6 @@ async function stampOf(file: string): Promise<string> {
   }
 }
 
-function partsOf({ certPem, keyPem, serverCertPem, serverKeyPem, altServerCerts, caPem }: Identity): IdentityPem {
-  return {
-    certPem,
-    keyPem,
-    caPem,
-    ...(serverCertPem === undefined ? {} : { serverCertPem }),
-    ...(serverKeyPem === undefined ? {} : { serverKeyPem }),
-    ...(altServerCerts === undefined ? {} : { altServerCerts }),
-  };
+function partsOf({ certPem, keyPem, serverCertPem, serverKeyPem, altServerCerts, caPem }: Identity) {
+  return { certPem, keyPem, serverCertPem, serverKeyPem, altServerCerts, caPem };
 }

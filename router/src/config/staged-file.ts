@@ -3,15 +3,14 @@ import { dirname } from "node:path";
 import { errorText } from "@sallyport/async";
 
 /** New content of a file that lies complete beside it, on disk. */
-export interface StagedFile {
-  readonly file: string;
+interface StagedFile {
   /** Puts it in place in one step: a reader sees the old or the new content, never a part. */
   commit(): Promise<void>;
   discard(): Promise<void>;
 }
 
 /**
- * Writes the content beside its file, readable by nobody else, so that a full disk is found before anything is changed.
+ * Writes the content beside its file, readable by this user alone, so that a full disk is found before anything is changed.
  * A file that is itself a mount point cannot be exchanged; it is then written in place.
  */
 export async function stageFile(file: string, content: string): Promise<StagedFile> {
@@ -30,7 +29,6 @@ export async function stageFile(file: string, content: string): Promise<StagedFi
     throw error;
   }
   return {
-    file,
     commit: async () => {
       try {
         await rename(beside, file);

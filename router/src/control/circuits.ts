@@ -30,6 +30,14 @@ export async function createCircuit(controllers: Controllers, request: SdkCircui
   );
 }
 
+/** What the messages about a circuit that was built have in common. */
+export type CircuitMessage = Pick<edgeCtrlPb.CreateCircuitResponse, "circuitId" | "address" | "peerData" | "tags">;
+
+export function circuitCreated(created: CircuitMessage, { id }: ControllerConnection): CircuitCreated {
+  const { circuitId, address, peerData, tags } = created;
+  return { circuitId, address, peerData: byteMap(peerData), tags: new Map(Object.entries(tags)), controllerId: id };
+}
+
 async function createBy(
   controller: ControllerConnection,
   request: SdkCircuitRequest,
@@ -48,13 +56,7 @@ async function createBy(
       edgeCtrlPb.CreateCircuitResponseSchema,
       expectReply(reply, EdgeCtrlType.CreateCircuitResponse).body,
     );
-    return {
-      circuitId: created.circuitId,
-      address: created.address,
-      peerData: byteMap(created.peerData),
-      tags: new Map(Object.entries(created.tags)),
-      controllerId: controller.id,
-    };
+    return circuitCreated(created, controller);
   }
   const headers = new Headers()
     .setString(CreateCircuitHeader.SessionToken, request.sessionToken)

@@ -1,13 +1,19 @@
-import type { ApiSessionRecord, FaultSubject, Precedence, TerminatorResult } from "@sallyport/wire";
+import type { ApiSessionRecord, Precedence, TerminatorResult } from "@sallyport/wire";
+import type { Fault } from "../forwarder/fault-reports.ts";
 
-/** A dial that an SDK client asked for (docs/protocol/control.md, "Circuits"). */
-export interface SdkCircuitRequest {
+/** By what an SDK may do something. */
+export interface SdkCredentials {
+  /** Of its dial or bind session. */
   readonly sessionToken: string;
   readonly apiSessionToken: string;
   /** SHA-1 fingerprints (40 hex characters) of the SDK's certificates, leaf first. */
   readonly fingerprints: readonly string[];
+}
+
+/** A dial that an SDK client asked for (docs/protocol/control.md, "Circuits"). */
+export interface SdkCircuitRequest extends SdkCredentials {
   /** Which instance of the service is wanted; absent or empty: any. */
-  readonly instanceId?: string;
+  readonly instanceId?: string | undefined;
   /** Peer data by key (1003 public key, 1008 caller id, 1011 app data, ...), passed to the terminating side. */
   readonly peerData: ReadonlyMap<number, Buffer>;
   readonly timeoutMs: number;
@@ -25,18 +31,20 @@ export interface CircuitCreated {
   readonly controllerId: string;
 }
 
-/** A terminator an SDK hosts on this router. `address` is also its id: chosen by the router, kept for all retries. */
-export interface TerminatorRequest {
+/** What is kept of a terminator, for each kind of host. */
+export interface KeptTerminator {
+  /** Also its id: chosen by the router, kept for all retries. */
   readonly address: string;
-  readonly sessionToken: string;
-  readonly apiSessionToken: string;
-  readonly fingerprints: readonly string[];
-  readonly peerData: ReadonlyMap<number, Buffer>;
   /** 0..65535 */
   readonly cost: number;
   readonly precedence: Precedence;
-  readonly instanceId?: string;
-  readonly instanceSecret?: Uint8Array;
+  readonly instanceId?: string | undefined;
+}
+
+/** A terminator an SDK hosts on this router. */
+export interface TerminatorRequest extends KeptTerminator, SdkCredentials {
+  readonly peerData: ReadonlyMap<number, Buffer>;
+  readonly instanceSecret?: Uint8Array | undefined;
 }
 
 /** `message` says why when `result` is not success. */
@@ -46,20 +54,14 @@ export interface TerminatorAnswer {
   readonly message: string;
 }
 
-export interface TerminatorUpdate {
+export interface TerminatorUpdate extends SdkCredentials {
   readonly terminatorId: string;
-  readonly sessionToken: string;
-  readonly apiSessionToken: string;
-  readonly fingerprints: readonly string[];
   readonly cost?: number;
   readonly precedence?: Precedence;
 }
 
-export interface HealthEvent {
+export interface HealthEvent extends SdkCredentials {
   readonly terminatorId: string;
-  readonly sessionToken: string;
-  readonly apiSessionToken: string;
-  readonly fingerprints: readonly string[];
   readonly checkPassed: boolean;
 }
 
@@ -86,15 +88,6 @@ export type TerminatorValidator = (
   fixInvalid: boolean,
 ) => TerminatorVerdict | Promise<TerminatorVerdict>;
 
-export interface FaultReport {
-  readonly subject: FaultSubject;
-  /** Circuit ids (Forward: several allowed), or one link id. */
-  readonly ids: readonly string[];
-  readonly iteration?: number;
-  /** Absent: every connected controller is told. */
-  readonly controllerId?: string;
-}
-
 /** One SDK channel of an identity, for the connect reports. */
 export interface IdentityChannel {
   readonly identityId: string;
@@ -105,7 +98,6 @@ export interface IdentityChannel {
   readonly localAddress: string;
 }
 
-/** What the controller announced about SDK sessions on this router; used to close what was opened with them. */
 export type Unsubscribe = () => void;
 
 /**
@@ -152,5 +144,5 @@ export interface ControlPlane {
   onValidateTerminators(binding: string, validator: TerminatorValidator): Unsubscribe;
   identityConnected(connection: IdentityChannel): void;
   identityDisconnected(connection: IdentityChannel): void;
-  sendFault(fault: FaultReport): void;
+  sendFault(fault: Fault): void;
 }

@@ -10,13 +10,13 @@ import {
   type Logger,
   Precedence,
 } from "@sallyport/wire";
+import type { Fault } from "../forwarder/fault-reports.ts";
 import type { WorkPool } from "../metrics/work-pool.ts";
 import { createCircuit, createPlainCircuit, type PlainCircuitRequest } from "./circuits.ts";
 import { ConnectEvents } from "./connect-events.ts";
 import type {
   CircuitCreated,
   ControlPlane,
-  FaultReport,
   HealthEvent,
   IdentityChannel,
   SdkCircuitRequest,
@@ -102,9 +102,7 @@ export class Control implements ControlPlane {
       workers: o.rateLimited.workers,
       queueLength: o.rateLimited.queueLength,
       window: o.window,
-      onLost: (id, outcome) => {
-        this.#lostListeners.emit(id, outcome);
-      },
+      onLost: (id, outcome) => void this.#lostListeners.emit(id, outcome),
     });
     this.#validation = new TerminatorValidators({
       controllers,
@@ -139,7 +137,7 @@ export class Control implements ControlPlane {
     return this.#apiSessions.all();
   }
 
-  /** Who works for it, by the names of their metrics. */
+  /** Its pools of workers, by the names of their metrics. */
   pools(): (readonly [name: string, pool: WorkPool])[] {
     return [
       ["rate_limiter", this.#terminators.pool],
@@ -179,7 +177,7 @@ export class Control implements ControlPlane {
     return createCircuit(this.#controllers, request);
   }
 
-  /** A circuit for a listener of this router that is nobody's in particular. Throws as {@link createPlainCircuit}. */
+  /** A circuit for a listener of this router, without a session. Throws as {@link createPlainCircuit}. */
   createPlainCircuit(request: PlainCircuitRequest): Promise<CircuitCreated> {
     return createPlainCircuit(this.#controllers, request);
   }
@@ -230,9 +228,8 @@ export class Control implements ControlPlane {
       fingerprints: [...event.fingerprints],
     });
     const controller = this.#controllers.best();
-    if (controller !== undefined) {
-      this.#controllers.sendTo(controller.id, { contentType: EdgeCtrlType.HealthEvent, body });
-    }
+    if (controller === undefined) return;
+    this.#controllers.sendTo(controller.id, { contentType: EdgeCtrlType.HealthEvent, body });
   }
 
   onValidateTerminators(binding: string, validator: TerminatorValidator): Unsubscribe {
@@ -247,7 +244,7 @@ export class Control implements ControlPlane {
     this.#connectEvents.disconnected(connection);
   }
 
-  sendFault(fault: FaultReport): void {
+  sendFault(fault: Fault): void {
     const body = encodeControl(ctrlPb.FaultSchema, {
       subject: fault.subject,
       id: fault.ids.join(" "),

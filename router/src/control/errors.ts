@@ -12,7 +12,7 @@ export class ControlError extends Error {
   }
 }
 
-/** No controller is connected at the moment: the caller may try again, and says so to whom it serves. */
+/** No controller is connected at the moment: the caller may try again, and tells its client so. */
 export class NoControllerError extends ControlError {
   override readonly name = "NoControllerError";
 

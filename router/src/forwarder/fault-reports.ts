@@ -1,11 +1,12 @@
 import { FaultSubject } from "@sallyport/wire";
 
-/** What the forwarder tells the controllers, in the shape of the control plane's fault reports. */
+/** What the controllers are told of a circuit or link that failed. */
 export interface Fault {
   readonly subject: FaultSubject;
+  /** Circuit ids (Forward: several allowed), or one link id. */
   readonly ids: readonly string[];
   readonly iteration?: number;
-  /** Absent: every controller. */
+  /** Absent: every connected controller is told. */
   readonly controllerId?: string;
 }
 

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { errorText } from "@sallyport/async";
 import { boundedLog, DestinationType, type Logger, RouteErrorCode } from "@sallyport/wire";
+import { Histogram } from "../metrics/histogram.ts";
+import type { WorkPool } from "../metrics/work-pool.ts";
 import { type EgressBinding, EgressError, type RouteError } from "./egress.ts";
 import type { ForwarderOptions } from "./options.ts";
 
@@ -30,7 +32,7 @@ export interface RouteResult {
   readonly peerData: Map<number, Buffer>;
 }
 
-export interface RouteTables {
+interface RouteTables {
   readonly options: ForwarderOptions;
   readonly log: Logger;
   binding(name: string): EgressBinding | undefined;
@@ -45,19 +47,9 @@ export interface RouteTables {
 const MAX_DIAL_MS = 60_000;
 const NO_PEER_DATA: Map<number, Buffer> = new Map();
 
-/** Who dials the egress of routes. */
-export interface Dialers {
-  /** Dials that wait for one of them. */
-  readonly waiting: number;
-  readonly workers: number;
-  readonly busy: number;
-  /** Called with the time that each dial took, in milliseconds. */
-  onDialed: (ms: number) => void;
-}
-
 /** Executes Routes: dials the egress when there is one to dial, then enters the forwards. */
-export class RouteProcessor implements Dialers {
-  onDialed: (ms: number) => void = () => {};
+export class RouteProcessor implements WorkPool {
+  readonly work = new Histogram();
   readonly #tables: RouteTables;
   readonly #log: Logger;
   readonly #running = new Map<string, Set<AbortController>>();
@@ -109,7 +101,7 @@ export class RouteProcessor implements Dialers {
       this.#log.error({ circuitId: route.circuitId, err: error }, "egress dial failed unexpectedly");
       return failure(RouteErrorCode.Generic, errorText(error));
     } finally {
-      this.onDialed(performance.now() - started);
+      this.work.update((performance.now() - started) * 1e6);
       this.#untrack(route.circuitId, abort);
       this.#workerDone();
     }
@@ -178,7 +170,7 @@ export class RouteProcessor implements Dialers {
     }
   }
 
-  /** Hands the worker to who waits longest; a Route that arrives in between must not take it. */
+  /** Hands the worker to the Route that has waited longest; one that arrives in between must not take it. */
   #workerDone(): void {
     const next = this.#queue.shift();
     if (next === undefined) this.#busy--;

@@ -3,7 +3,7 @@ import { type LinkDialerConfig, OUT_QUEUE_SIZE } from "@sallyport/router-config"
 import { boundedLog, type HttpProxy, type Identity, type LineBounds, type Logger } from "@sallyport/wire";
 import { channelLimits } from "../config/options.ts";
 import type { LinkPort } from "../forwarder/link-destination.ts";
-import { type WorkPool, WorkQueue } from "../metrics/work-pool.ts";
+import { MeasuredPool, type WorkPool } from "../metrics/work-pool.ts";
 import {
   type DialBackoff,
   DialState,
@@ -69,7 +69,7 @@ export class LinkManager {
   readonly #registry: LinkRegistry;
   readonly #peers = new Map<string, KnownPeer>();
   readonly #states = new Map<string, DialState>();
-  readonly #queue: WorkQueue;
+  readonly #queue: MeasuredPool;
   readonly #stop = new AbortController();
   readonly #timer: NodeJS.Timeout;
   readonly #refills: UnderlayRefill;
@@ -78,7 +78,7 @@ export class LinkManager {
   constructor(options: LinkManagerOptions) {
     this.#o = options;
     this.#log = boundedLog(options.log, LINES);
-    this.#queue = new WorkQueue(options.dialWorkers, options.dialQueueLength);
+    this.#queue = new MeasuredPool(options.dialWorkers, options.dialQueueLength);
     this.#registry = new LinkRegistry(
       {
         added: (link) => this.#added(link),

@@ -1,14 +1,3 @@
-/** What a histogram says about its samples; percentiles are interpolated. */
-export interface HistogramSnapshot {
-  readonly count: number;
-  readonly max: number;
-  readonly mean: number;
-  readonly min: number;
-  readonly stdDev: number;
-  readonly variance: number;
-  readonly percentiles: readonly number[];
-}
-
 /** The quantiles of a report, in the order of its fields 7 to 12. */
 const QUANTILES = [0.5, 0.75, 0.95, 0.99, 0.999, 0.9999] as const;
 const SAMPLES = 128;
@@ -43,7 +32,8 @@ export class Histogram {
     return this.snapshot().mean;
   }
 
-  snapshot(): HistogramSnapshot {
+  /** Percentiles are interpolated. */
+  snapshot() {
     const sorted = this.#window.slice(0, this.#held).sort();
     const n = sorted.length;
     if (n === 0) {

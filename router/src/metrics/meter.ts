@@ -1,22 +1,12 @@
-/** How often rates are brought up to date. */
+/** How often rates are updated. */
 export const METER_TICK_MS = 5_000;
-
-/** Rates per second: means over one, five and fifteen minutes in which the past fades exponentially, and since the start. */
-export interface MeterSnapshot {
-  readonly count: number;
-  readonly m1Rate: number;
-  readonly m5Rate: number;
-  readonly m15Rate: number;
-  readonly meanRate: number;
-}
 
 const TICK_S = METER_TICK_MS / 1000;
 const WEIGHTS = [1, 5, 15].map((minutes) => 1 - Math.exp(-TICK_S / (60 * minutes)));
 
-/**
- * Makes rates of a counter that others keep: it is looked at every {@link METER_TICK_MS}, so that counting costs the hot
- * path nothing but an addition.
- */
+export type MeterSnapshot = ReturnType<Meter["snapshot"]>;
+
+/** Makes rates of a counter that others keep, by reading it every {@link METER_TICK_MS}. Counting stays one addition. */
 export class Meter {
   readonly #startedAt: number;
   #total = 0;
@@ -29,7 +19,7 @@ export class Meter {
     this.#updatedAt = now;
   }
 
-  /** @param total the counter's value; less than before means that it began anew */
+  /** @param total the counter's value; less than before means that it started again */
   tick(total: number, now: number): void {
     const more = total >= this.#total ? total - this.#total : total;
     const rate = more / TICK_S;
@@ -39,17 +29,18 @@ export class Meter {
     this.#rates = this.#rates?.map((old, i) => old + (WEIGHTS[i] ?? 0) * (rate - old)) ?? WEIGHTS.map(() => rate);
   }
 
-  snapshot(): MeterSnapshot {
+  /** Rates per second: means over one, five and fifteen minutes in which the past fades exponentially, and since the start. */
+  snapshot() {
     const [m1Rate = 0, m5Rate = 0, m15Rate = 0] = this.#rates ?? [];
     const seconds = (this.#updatedAt - this.#startedAt) / 1000;
     return { count: this.#count, m1Rate, m5Rate, m15Rate, meanRate: seconds > 0 ? this.#count / seconds : 0 };
   }
 }
 
-/** Counters by name; they only grow, or begin anew. Names that are no longer given end. */
-export type Totals = () => Iterable<readonly [name: string, total: number]>;
+/** Counters by name. They only grow, or start again from zero. A meter ends when its name is no longer given. */
+type Totals = () => Iterable<readonly [name: string, total: number]>;
 
-/** Makes meters of counters that others keep, by looking at them now and then. */
+/** A meter for each of the counters that others keep. */
 export class Meters {
   readonly #totals: Totals;
   readonly #timer: NodeJS.Timeout;
@@ -58,8 +49,7 @@ export class Meters {
   constructor(totals: Totals) {
     this.#totals = totals;
     this.tick(Date.now());
-    this.#timer = setInterval(() => this.tick(Date.now()), METER_TICK_MS);
-    this.#timer.unref();
+    this.#timer = setInterval(() => this.tick(Date.now()), METER_TICK_MS).unref();
   }
 
   /** Brings all meters up to date. Called by the timer. */

@@ -6,7 +6,7 @@ import { Circuit } from "../forwarder/circuit.ts";
 import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
 import { Histogram } from "./histogram.ts";
 import { MetricsReporter } from "./metrics-reporter.ts";
-import type { MetricsSource } from "./snapshot.ts";
+import type { MetricsSource } from "./router-metrics.ts";
 import { Usage } from "./usage.ts";
 
 let authority: TestAuthority;

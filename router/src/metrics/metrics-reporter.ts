@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { ControlType, encodeControl, type Logger, metricsPb } from "@sallyport/wire";
 import type { Controllers } from "../control/controllers/controllers.ts";
-import { type MetricsSource, wireHistogram, wireMeter } from "./snapshot.ts";
+import type { Histogram } from "./histogram.ts";
+import type { MeterSnapshot } from "./meter.ts";
+import type { MetricsSource } from "./router-metrics.ts";
 import type { Usage, UsageInterval } from "./usage.ts";
 
 export interface MetricsReporterOptions {
@@ -15,7 +17,7 @@ export interface MetricsReporterOptions {
   readonly log: Logger;
 }
 
-type Report = ReturnType<MetricsReporter["message"]>;
+type MetricsReport = ReturnType<MetricsReporter["message"]>;
 
 /** After something worth a report, the next one waits this long for more of it. */
 const SOON_MS = 250;
@@ -29,7 +31,7 @@ const SOON_MS = 250;
 export class MetricsReporter {
   readonly #o: MetricsReporterOptions;
   readonly #timer: NodeJS.Timeout;
-  readonly #waiting: Report[] = [];
+  readonly #waiting: MetricsReport[] = [];
   #soon: NodeJS.Timeout | undefined;
   #isHeldUp = false;
 
@@ -93,7 +95,7 @@ export class MetricsReporter {
       ),
       timers: entries(
         [...source.timers()].filter(([, { histogram }]) => histogram.count > 0),
-        ({ histogram, meter }) => ({ ...wireHistogram(histogram.snapshot()), ...ratesOf(wireMeter(meter)) }),
+        ({ histogram, meter }) => ({ ...meter, ...wireHistogram(histogram.snapshot()) }),
       ),
       usageCounters: usage.map(wireUsage),
     };
@@ -104,7 +106,7 @@ export class MetricsReporter {
     clearTimeout(this.#soon);
   }
 
-  /** As many of the waiting reports as somebody takes, oldest first. */
+  /** Sends the waiting reports, oldest first, until no controller takes one. */
   #send(): void {
     for (let report = this.#waiting[0]; report !== undefined; report = this.#waiting[0]) {
       let isTaken = false;
@@ -118,8 +120,26 @@ export class MetricsReporter {
   }
 }
 
-function ratesOf({ m1Rate, m5Rate, m15Rate, meanRate }: ReturnType<typeof wireMeter>) {
-  return { m1Rate, m5Rate, m15Rate, meanRate };
+function wireMeter(snapshot: MeterSnapshot) {
+  return { ...snapshot, count: BigInt(snapshot.count) };
+}
+
+function wireHistogram(s: ReturnType<Histogram["snapshot"]>) {
+  const [p50 = 0, p75 = 0, p95 = 0, p99 = 0, p999 = 0, p9999 = 0] = s.percentiles;
+  return {
+    count: BigInt(s.count),
+    max: BigInt(Math.round(s.max)),
+    mean: s.mean,
+    min: BigInt(Math.round(s.min)),
+    stdDev: s.stdDev,
+    variance: s.variance,
+    p50,
+    p75,
+    p95,
+    p99,
+    p999,
+    p9999,
+  };
 }
 
 function wireUsage({ start, lengthSeconds, circuits }: UsageInterval) {

@@ -1,6 +1,6 @@
 import { performance } from "node:perf_hooks";
 import type { Histogram } from "./histogram.ts";
-import type { MetricsSource } from "./snapshot.ts";
+import type { MetricsSource } from "./router-metrics.ts";
 
 /** A value of a family: labels as text between braces, or nothing. */
 interface Sample {

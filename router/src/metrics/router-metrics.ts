@@ -3,7 +3,6 @@ import type { EdgeCounters } from "../edge/edge-counters.ts";
 import { type Histogram, MeanSamples } from "./histogram.ts";
 import { type CountedLink, LinkMetrics } from "./link-metrics.ts";
 import { type MeterSnapshot, Meters } from "./meter.ts";
-import type { MetricsSource } from "./snapshot.ts";
 import type { Traffic } from "./traffic.ts";
 import type { WorkPool } from "./work-pool.ts";
 
@@ -22,8 +21,11 @@ export interface CountedParts {
   readonly timers: ReadonlyMap<string, Histogram>;
 }
 
+/** Everything that is measured, by the names operators know; read when a report or a client asks. */
+export type MetricsSource = Pick<RouterMetrics, "gauges" | "meters" | "histograms" | "timers">;
+
 /** Everything the router measures, put together (docs/protocol/control.md, "Metrics"). */
-export class RouterMetrics implements MetricsSource {
+export class RouterMetrics {
   readonly #parts: CountedParts;
   readonly #links: LinkMetrics;
   readonly #meters: Meters;
@@ -63,6 +65,7 @@ export class RouterMetrics implements MetricsSource {
     yield* this.#parts.traffic.histograms();
   }
 
+  /** Durations in nanoseconds, with the rates of the work that took them. */
   *timers(): Iterable<readonly [name: string, timer: { histogram: Histogram; meter: MeterSnapshot }]> {
     for (const [name, histogram] of this.#durations()) {
       const meter = this.#rates.get(name)?.snapshot() ?? NO_RATES;

@@ -116,7 +116,7 @@ export class Usage {
     return made;
   }
 
-  /** Nobody has taken reports for long: the oldest intervals go. */
+  /** No controller has taken reports for long: the oldest intervals go. */
   #shed(): void {
     while (this.#kept > MAX_KEPT && this.#intervals.size > 1) {
       const oldest = Math.min(...this.#intervals.keys());

@@ -4,23 +4,19 @@ import { Histogram } from "./histogram.ts";
 /** A pool of workers as it is reported. */
 export interface WorkPool {
   readonly waiting: number;
+  /** 0: as many as there is work. */
   readonly workers: number;
   readonly busy: number;
   /** How long its tasks took, in nanoseconds. */
   readonly work: Histogram;
 }
 
-/** Counts who works; for pools that are no queues themselves. */
+/** Counts running tasks; it has no limit, and so no queue. */
 export class CountedPool implements WorkPool {
-  readonly workers: number;
+  readonly workers = 0;
   readonly waiting = 0;
   readonly work = new Histogram();
   busy = 0;
-
-  /** @param workers 0: as many as there is work */
-  constructor(workers = 0) {
-    this.workers = workers;
-  }
 
   /** Runs a task as one of the pool. */
   async run<T>(task: () => Promise<T>): Promise<T> {
@@ -36,7 +32,7 @@ export class CountedPool implements WorkPool {
 }
 
 /** A pool whose work is measured for the metrics. */
-export class WorkQueue implements WorkPool {
+export class MeasuredPool implements WorkPool {
   readonly workers: number;
   readonly work = new Histogram();
   readonly #pool: Pool;
@@ -55,7 +51,7 @@ export class WorkQueue implements WorkPool {
     return this.#pool.running;
   }
 
-  /** False when the queue is full; a closed queue drops the task. The task handles its own errors: a rejection ends the process as any unhandled one. */
+  /** False when the queue is full; a closed queue drops the task. The task handles its own errors: a rejection would end the process. */
   run(task: () => Promise<void>): boolean {
     if (this.#isClosed) return true;
     return this.#pool.offer(async () => {

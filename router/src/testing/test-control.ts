@@ -3,7 +3,6 @@ import { type ApiSessionRecord, TerminatorResult } from "@sallyport/wire";
 import type {
   CircuitCreated,
   ControlPlane,
-  FaultReport,
   HealthEvent,
   IdentityChannel,
   SdkCircuitRequest,
@@ -13,6 +12,7 @@ import type {
   TerminatorValidator,
 } from "../control/control-plane.ts";
 import { NoControllerError } from "../control/errors.ts";
+import type { Fault } from "../forwarder/fault-reports.ts";
 import type { TestNetwork } from "./test-network.ts";
 
 /** A control plane whose controller is the test. */
@@ -137,7 +137,7 @@ export class TestControl implements ControlPlane {
   }
 
   /** As the controller does: an end that closed takes the circuit down everywhere. */
-  sendFault(fault: FaultReport): void {
+  sendFault(fault: Fault): void {
     this.#network.faults.push(fault);
     if (fault.subject > 1) return;
     for (const id of fault.ids) this.#network.unroute(id, false);

@@ -11,11 +11,12 @@ import {
   TlsPort,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
-import type { CircuitCreated, FaultReport, SdkCircuitRequest } from "../control/control-plane.ts";
+import type { CircuitCreated, SdkCircuitRequest } from "../control/control-plane.ts";
 import { EdgeCtrlError } from "../control/errors.ts";
 import { type EdgeCounters, edgeCounters } from "../edge/edge-counters.ts";
 import { type Edge, startEdge } from "../edge/edge-listener.ts";
 import type { EdgeOptions } from "../edge/options.ts";
+import type { Fault } from "../forwarder/fault-reports.ts";
 import { Forwarder } from "../forwarder/forwarder.ts";
 import type { ForwarderOptions } from "../forwarder/options.ts";
 import type { RouteRequest } from "../forwarder/route-processor.ts";
@@ -45,7 +46,7 @@ export class TestNetwork {
   via: string[] = [];
   /** Circuits in order of creation, with the routers of their path. */
   readonly circuits = new Map<string, string[]>();
-  readonly faults: FaultReport[] = [];
+  readonly faults: Fault[] = [];
   #links = new Map<string, string>();
 
   private constructor(authority: TestAuthority, log: Logger) {

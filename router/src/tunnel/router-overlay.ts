@@ -10,10 +10,11 @@ import type {
   OverlayService,
 } from "@sallyport/tunnel";
 import { FaultSubject, type Logger, PeerData, precedenceName, Xgress, type XgressOptions } from "@sallyport/wire";
-import type { CircuitCreated, FaultReport } from "../control/control-plane.ts";
+import type { CircuitCreated } from "../control/control-plane.ts";
 import type { TunnelControl } from "../control/tunnel/tunnel-control.ts";
 import type { TunnelerService, TunnelIdentity } from "../control/tunnel/tunnel-identity.ts";
 import type { EgressRequest } from "../forwarder/egress.ts";
+import type { Fault } from "../forwarder/fault-reports.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { CircuitConnection } from "./circuit-connection.ts";
 import { TunnelEgress } from "./egress.ts";
@@ -30,7 +31,7 @@ export interface RouterOverlayOptions {
   readonly routerId: string;
   readonly control: TerminatorControl & Pick<TunnelControl, "onIdentity" | "createCircuit">;
   readonly forwarder: Forwarder;
-  readonly sendFault: (fault: FaultReport) => void;
+  readonly sendFault: (fault: Fault) => void;
   readonly sodium: Sodium;
   /** What makes terminator ids this router's own. */
   readonly secret: string;

@@ -1,39 +1,20 @@
+import type { RouterConfig } from "@sallyport/router-config";
 import { loadSodium } from "@sallyport/sdk";
 import { type Interceptor, ProxyInterceptor, SourceRoutes, TproxyInterceptor, Tunneler } from "@sallyport/tunnel";
-import type { TunnelEgress } from "./egress.ts";
 import { RouterOverlay, type RouterOverlayOptions } from "./router-overlay.ts";
 
-/** The keys of a `tunnel` listener that say how clients are served. */
-export interface TunnelSettings {
-  /** `host`, `proxy`, `tproxy`, or `tproxy:<diverter program>`. */
-  readonly mode: string;
-  /** `proxy`: ports that lead to services. */
-  readonly services: readonly { readonly service: string; readonly port: number; readonly protocol: "tcp" | "udp" }[];
-  /** `tproxy`: where names are resolved, and the addresses that they are given. */
-  readonly resolver: string;
-  readonly dnsSvcIpRange: string;
-  readonly lanIf?: string | undefined;
-  readonly udpIdleTimeout: number;
-  readonly udpCheckInterval: number;
-}
+type TunnelConfig = Extract<RouterConfig["listeners"][number], { binding: "tunnel" }>;
 
-export interface TunnelerStart extends Omit<RouterOverlayOptions, "sodium"> {
-  readonly mode: TunnelSettings;
+interface TunnelerStart extends Omit<RouterOverlayOptions, "sodium"> {
+  readonly mode: TunnelConfig["options"];
   /** Hosts and addresses that this router itself needs: they must not be intercepted. */
   readonly protectedAddresses: () => readonly string[];
   /** Is given each stop as soon as there is something to stop; they are called in reverse order. */
   readonly onStop: (stop: () => Promise<void>) => void;
 }
 
-export interface StartedTunneler {
-  readonly egress: TunnelEgress;
-  readonly hasTerminator: (id: string) => Promise<boolean>;
-  readonly circuits: () => number;
-  readonly terminators: () => number;
-}
-
-/** Starts the tunneler of a router. @throws InterceptError when its mode cannot be had on this machine */
-export async function startTunneler(o: TunnelerStart): Promise<StartedTunneler> {
+/** Starts the tunneler of a router. @throws InterceptError when this machine does not support its mode */
+export async function startTunneler(o: TunnelerStart): Promise<RouterOverlay> {
   const { log, onStop } = o;
   const sodium = await loadSodium();
   if (sodium.kind === "wasm") {
@@ -49,12 +30,7 @@ export async function startTunneler(o: TunnelerStart): Promise<StartedTunneler> 
   onStop(() => tunneler.close());
   tunneler.start();
   log.info({ mode: o.mode.mode }, "the tunneler waits for its services");
-  return {
-    egress: overlay.egress,
-    hasTerminator: (id) => overlay.hasTerminator(id),
-    circuits: () => tunneler.circuits,
-    terminators: () => overlay.counts.terminators,
-  };
+  return overlay;
 }
 
 async function interceptorOf({ mode, protectedAddresses, log }: TunnelerStart): Promise<Interceptor | undefined> {

@@ -62,7 +62,7 @@ function webPlaces({ web }: RouterConfig): ListeningPlace[] {
     server.bindPoints.map((point, n) => ({
       path: ["web", i, "bindPoints", n, "interface"],
       ...onTcp(point.interface),
-      // Clients without ALPN are taken only where nobody else wants them.
+      // Clients without ALPN are taken only where no other listener wants them.
       shares: { protocols: WEB_ALPN, acceptsNoAlpn: false },
     })),
   );

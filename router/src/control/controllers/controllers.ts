@@ -20,14 +20,14 @@ import {
 import { ControlError, NoControllerError } from "../errors.ts";
 import { ControllerConnection } from "./controller-connection.ts";
 
-export type ControlHandler = (message: Message, controller: ControllerConnection) => void | Promise<void>;
+type ControlHandler = (message: Message, controller: ControllerConnection) => void | Promise<void>;
 
 export interface ControllersOptions {
   /** The current identity, read at every attempt. */
   readonly identity: () => Identity;
   /** The hello of the control channel, read at every attempt. */
   readonly hello: () => Hello;
-  readonly localAddress?: string;
+  readonly localAddress?: string | undefined;
   /** The controllers are dialled through this proxy. */
   readonly proxy?: HttpProxy | undefined;
   readonly connectTimeoutMs: number;
@@ -52,7 +52,7 @@ const MAX_RETRY_MS = 300_000;
 const RECONNECT_MS = 3000;
 
 /**
- * The control channels of this router, one per controller: dialled, kept alive and dialled again for ever. What is
+ * The control channels of this router, one per controller: dialled, kept alive and dialled again without end. What is
  * registered here (handlers, listeners) holds for every channel there is and will be.
  */
 export class Controllers {
@@ -160,8 +160,8 @@ export class Controllers {
   }
 
   /**
-   * Asks the best controller, or the first to connect. When its channel closes before the answer another one is asked, or it again when it is back, within the
-   * same time: what it may have begun ended with its process, or is nobody's.
+   * Asks the best controller, or the first to connect. When its channel closes before the answer, another one is asked
+   * within the same time, or the same one when it is back: what it may have begun ended with its process.
    *
    * @throws NoControllerError, and what `ask` throws
    */
@@ -221,7 +221,7 @@ export class Controllers {
     try {
       controller.channel.send(out);
     } catch (error) {
-      // The message too many for a controller that does not read. Reports leave by timers, where nobody would catch it.
+      // The message too many for a controller that does not read. Reports leave by timers, where nothing would catch it.
       if (error instanceof ChannelClosedError) return false;
       throw error;
     }
@@ -237,7 +237,7 @@ export class Controllers {
     const { identity, hello, localAddress, connectTimeoutMs, limits, proxy } = this.#options;
     const dialer = new ReconnectingDialer({
       address,
-      // Getters, because every attempt reads them anew: a certificate may have been renewed since.
+      // Getters, because every attempt reads them again: a certificate may have been renewed since.
       get identity() {
         return identity();
       },
@@ -309,19 +309,9 @@ export class Controllers {
 /** Waits for the first controller; rejects with ControlError `STARTUP_TIMEOUT` after `timeoutMs`, 0: never. */
 export function firstController(controllers: Controllers, timeoutMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const timer =
-      timeoutMs === 0
-        ? undefined
-        : setTimeout(
-            () =>
-              reject(
-                new ControlError(
-                  "STARTUP_TIMEOUT",
-                  `no controller was reached within ${timeoutMs / 1000} s (ctrl.startupTimeout)`,
-                ),
-              ),
-            timeoutMs,
-          );
+    const text = `no controller was reached within ${timeoutMs / 1000} s (ctrl.startupTimeout)`;
+    const late = () => reject(new ControlError("STARTUP_TIMEOUT", text));
+    const timer = timeoutMs === 0 ? undefined : setTimeout(late, timeoutMs);
     signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
     controllers.onConnected(() => {
       clearTimeout(timer);

@@ -62,7 +62,7 @@ export class DataModelSubscription {
     this.#choose();
   }
 
-  /** Who is subscribed to; undefined: nobody has a model to give. */
+  /** The controller subscribed to; undefined: none has a model to give. */
   get controller(): ControllerConnection | undefined {
     return this.#controller;
   }
@@ -75,7 +75,7 @@ export class DataModelSubscription {
     this.#leave();
   }
 
-  /** Keeps to whom it has as long as that one is connected. */
+  /** Keeps the controller it has as long as that one is connected. */
   #choose(): void {
     if (this.#controller !== undefined && !this.#controller.channel.isClosed) return;
     const { controllers } = this.#o;
@@ -149,10 +149,7 @@ export class DataModelSubscription {
       this.#changed();
     }
     if (controller.channel.isClosed) return;
-    const body = encodeControl(edgeCtrlPb.RouterDataModelValidateResponseSchema, {
-      ...comparison,
-      diffs: [...comparison.diffs],
-    });
+    const body = encodeControl(edgeCtrlPb.RouterDataModelValidateResponseSchema, comparison);
     controller.channel.reply(message, { contentType: EdgeCtrlType.ValidateDataStateResponse, body });
   }
 

@@ -2,7 +2,7 @@ import { edgeCtrlPb, knownPrecedence } from "@sallyport/wire";
 import { jsonObject, type TunnelerService, type TunnelIdentity } from "../tunnel/tunnel-identity.ts";
 
 type Event = edgeCtrlPb.DataState_Event;
-type Identity = edgeCtrlPb.DataState_Identity;
+type ModelIdentity = edgeCtrlPb.DataState_Identity;
 
 const { DataState_Action: Action, DataState_PolicyType: PolicyType } = edgeCtrlPb;
 const { DataState_RelatedEntityType: Related } = edgeCtrlPb;
@@ -24,7 +24,7 @@ export class NetworkModel {
   readonly #ownId: string;
   #index = 0n;
   #timeline = "";
-  #own: Identity | undefined;
+  #own: ModelIdentity | undefined;
   readonly #configTypes = new Map<string, string>();
   readonly #configs = new Map<string, { readonly typeId: string; readonly dataJson: string }>();
   readonly #services = new Map<string, edgeCtrlPb.DataState_Service>();
@@ -118,7 +118,7 @@ export class NetworkModel {
     return new Map([
       ["config-type", entries(this.#configTypes, (name) => name)],
       ["config", entries(this.#configs, ({ typeId, dataJson }) => [typeId, dataJson])],
-      ["identity", entries(own === undefined ? new Map<string, Identity>() : new Map([[own.id, own]]), fieldsOf)],
+      ["identity", entries(own === undefined ? new Map<string, ModelIdentity>() : new Map([[own.id, own]]), fieldsOf)],
       ["service", entries(this.#services, (s) => [s.name, s.encryptionRequired, [...s.configs].sort()])],
       [
         "service-policy",
@@ -165,7 +165,7 @@ export class NetworkModel {
       this.#policies.delete(policy.id);
       return;
     }
-    // A changed policy keeps its members: they are told apart.
+    // A changed policy keeps its members: they come in messages of their own.
     this.#policies.set(policy.id, {
       type: policy.policyType,
       selectsOwn: known?.selectsOwn ?? false,
@@ -189,7 +189,7 @@ export class NetworkModel {
     }
   }
 
-  /** Services that policies of this type give to the own identity. A policy that asks for posture gives none: nobody reports a router's posture. */
+  /** Services that policies of this type give to the own identity. A policy that asks for posture gives none: a router reports no posture. */
   #selected(type: edgeCtrlPb.DataState_PolicyType): Set<string> {
     const ids = new Set<string>();
     for (const policy of this.#policies.values()) {
@@ -214,7 +214,7 @@ export class NetworkModel {
   }
 }
 
-function fieldsOf({ $typeName: _type, $unknown: _unknown, ...fields }: Identity): object {
+function fieldsOf({ $typeName: _type, $unknown: _unknown, ...fields }: ModelIdentity): object {
   const serviceConfigs = Object.fromEntries(
     Object.entries(fields.serviceConfigs).map(([id, { configs }]) => [id, configs]),
   );
@@ -229,22 +229,15 @@ function sorted(value: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** An entity that two models have differently, in the words of the wire (20504). */
-export interface ModelDifference {
-  readonly entityType: string;
-  readonly entityId: string;
-  readonly diffType: string;
-  readonly detail: string;
-}
-
-export interface ModelComparison {
+/** In the words of the wire (20504). */
+interface ModelComparison {
   /** Entities by kind: of the model that was sent, and of the one here. */
   readonly origEntityCounts: Record<string, number>;
   readonly copyEntityCounts: Record<string, number>;
-  readonly diffs: ModelDifference[];
+  readonly diffs: { entityType: string; entityId: string; diffType: string; detail: string }[];
 }
 
-/** What is different here from what a controller says it should be; of kinds and entities that routers of ours keep. */
+/** What is different here from what a controller says it should be; of kinds and entities that Sallyport's routers keep. */
 export function compareModels(expected: NetworkModel, actual: NetworkModel): ModelComparison {
   const comparison: ModelComparison = { origEntityCounts: {}, copyEntityCounts: {}, diffs: [] };
   const here = actual.describe();

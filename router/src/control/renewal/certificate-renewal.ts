@@ -76,7 +76,7 @@ export class CertificateRenewal {
     else this.#schedule(this.#o.extendNow ? 0 : this.#due() - Date.now());
   }
 
-  /** The identity changed: somebody else may have renewed it. */
+  /** The identity changed: another program may have renewed it. */
   rearm(): void {
     if (this.#timer !== undefined && this.#running === undefined) this.#schedule(this.#due() - Date.now());
   }
@@ -129,7 +129,7 @@ export class CertificateRenewal {
     this.#timer.unref();
   }
 
-  /** One renewal at a time: who asks during one waits for that. */
+  /** One renewal at a time: callers during one wait for it. */
   #run(): Promise<void> {
     this.#running ??= this.#renewOnce().finally(() => {
       this.#running = undefined;
@@ -216,18 +216,14 @@ export class CertificateRenewal {
 }
 
 function issuedBy(answer: Message): edgeCtrlPb.EnrollmentCertsResponse {
-  const { contentType, body, headers } = answer;
-  if (contentType === EdgeCtrlType.EnrollmentCertsResponse) {
-    return decodeControl(edgeCtrlPb.EnrollmentCertsResponseSchema, body);
+  if (answer.contentType === EdgeCtrlType.EnrollmentCertsResponse) {
+    return decodeControl(edgeCtrlPb.EnrollmentCertsResponseSchema, answer.body);
   }
-  throw new ControlError(
-    "RENEWAL_REFUSED",
-    `the controller renews no certificates: ${refusalIn({ contentType, body, headers })}`,
-  );
+  throw new ControlError("RENEWAL_REFUSED", `the controller renews no certificates: ${refusalIn(answer)}`);
 }
 
 /** An edge error has a code in its headers and a text, or is a message of its own, as the answer to a verification is. */
-function refusalIn({ contentType, body, headers }: Pick<Message, "contentType" | "body" | "headers">): string {
+function refusalIn({ contentType, body, headers }: Message): string {
   if (contentType !== EdgeCtrlType.Error || headers.get(EdgeCtrlHeader.ErrorCode) !== undefined) {
     return shownText(body.toString("utf8"), MAX_REASON);
   }
@@ -236,8 +232,8 @@ function refusalIn({ contentType, body, headers }: Pick<Message, "contentType" |
 }
 
 /**
- * The authorities of the network that our bundle lacks, because it was rotated. What the bundle has stays: it may hold others for a reason.
- * Exported for its test.
+ * The authorities of the network that the router's bundle lacks, because the network has rotated. What the bundle has
+ * stays: it may hold others for a reason.
  */
 export function newAnchors(caPem: string, offeredPem: string): string {
   const known = caPem.trim() === "" ? [] : parseCertificates(caPem);

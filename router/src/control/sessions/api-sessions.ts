@@ -1,12 +1,13 @@
+import { isDeepStrictEqual } from "node:util";
 import { Listeners } from "@sallyport/async";
 import type { ApiSessionRecord } from "@sallyport/wire";
 
-type Listener = (session: ApiSessionRecord) => void;
+type SessionListener = (session: ApiSessionRecord) => void;
 
-/** The API sessions this router knows, by token, and those who wait for one to be announced. */
+/** The API sessions this router knows, by token, and the channels that wait for one to be announced. */
 export class KnownApiSessions {
   readonly #byToken = new Map<string, ApiSessionRecord>();
-  readonly #waiters = new Map<string, Set<Listener>>();
+  readonly #waiters = new Map<string, Set<SessionListener>>();
   readonly #removed = new Listeners<[ApiSessionRecord]>();
   readonly #updated = new Listeners<[ApiSessionRecord]>();
 
@@ -22,12 +23,12 @@ export class KnownApiSessions {
     return this.#byToken.get(token);
   }
 
-  /** Adds or replaces; whoever waits for one of these tokens gets it. */
+  /** Adds or replaces; channels that wait for one of these tokens get it. */
   add(sessions: Iterable<ApiSessionRecord>): void {
     for (const session of sessions) {
       const known = this.#byToken.get(session.token);
       this.#byToken.set(session.token, session);
-      if (known !== undefined && !sameFingerprints(known, session)) {
+      if (known !== undefined && !isDeepStrictEqual(known.certFingerprints, session.certFingerprints)) {
         this.#updated.emit(session);
       }
       const waiting = this.#waiters.get(session.token);
@@ -59,7 +60,7 @@ export class KnownApiSessions {
     const known = this.#byToken.get(token);
     if (known !== undefined || o.timeoutMs <= 0) return Promise.resolve(known);
     return new Promise((resolve, reject) => {
-      const waiting = this.#waiters.get(token) ?? new Set<Listener>();
+      const waiting = this.#waiters.get(token) ?? new Set<SessionListener>();
       const finish = (): void => {
         clearTimeout(timer);
         o.signal?.removeEventListener("abort", aborted);
@@ -84,21 +85,14 @@ export class KnownApiSessions {
     });
   }
 
-  onRemoved(listener: Listener): () => void {
+  onRemoved(listener: SessionListener): () => void {
     return this.#removed.add(listener);
   }
 
   /** Called when a known session has other fingerprints. */
-  onUpdated(listener: Listener): () => void {
+  onUpdated(listener: SessionListener): () => void {
     return this.#updated.add(listener);
   }
-}
-
-function sameFingerprints(a: ApiSessionRecord, b: ApiSessionRecord): boolean {
-  return (
-    a.certFingerprints.length === b.certFingerprints.length &&
-    a.certFingerprints.every((value, i) => value === b.certFingerprints[i])
-  );
 }
 
 /** How long a removed session's token is refused without asking. */

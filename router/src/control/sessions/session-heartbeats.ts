@@ -3,7 +3,7 @@ import { EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger } from "@sallyport
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 
-/** Who knows which tokens are in use on this router. */
+/** Knows which tokens are in use on this router. */
 export interface TokenSource {
   apiSessionTokens(): Iterable<string>;
   sessionTokens(): Iterable<string>;

@@ -50,7 +50,7 @@ export class AdaptiveWindow {
 
   /** Waits for a place in the window; the function gives it back, once, and says what became of the request. */
   async enter(): Promise<(outcome: WindowOutcome) => void> {
-    // Who waited was counted when it was let in.
+    // A request that waited was counted when it was let in.
     if (this.#inFlight >= this.size && !this.#closed) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     else this.#inFlight++;
     const started = performance.now();
@@ -65,7 +65,7 @@ export class AdaptiveWindow {
     };
   }
 
-  /** Lets everybody go who waits. */
+  /** Lets all waiting requests go. */
   close(): void {
     this.#closed = true;
     for (const go of this.#waiting.splice(0)) this.#letIn(go);

@@ -1,19 +1,11 @@
 import { Backoff, errorText } from "@sallyport/async";
 import { boundedLog, type Logger, type Message, type Precedence, TerminatorResult } from "@sallyport/wire";
-import { type WorkPool, WorkQueue } from "../../metrics/work-pool.ts";
-import type { TerminatorAnswer } from "../control-plane.ts";
+import { MeasuredPool, type WorkPool } from "../../metrics/work-pool.ts";
+import type { KeptTerminator, TerminatorAnswer } from "../control-plane.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { ControlError, NoControllerError } from "../errors.ts";
 import type { AdaptiveWindow } from "./adaptive-window.ts";
-
-/** What is kept of a terminator whoever hosts it. `address` is also its id. */
-export interface KeptTerminator {
-  readonly address: string;
-  readonly cost: number;
-  readonly precedence: Precedence;
-  readonly instanceId?: string | undefined;
-}
 
 /** How terminators of one kind of host are created at a controller. */
 export interface TerminatorProtocol<R> {
@@ -77,14 +69,14 @@ export class TerminatorRegistry<R extends KeptTerminator> {
   readonly #log: Logger;
   readonly #times: typeof times;
   readonly #entries = new Map<string, Entry<R>>();
-  readonly #queue: WorkQueue;
+  readonly #queue: MeasuredPool;
   readonly #timers = new Set<NodeJS.Timeout>();
 
   constructor(options: TerminatorRegistryOptions<R>) {
     this.#o = options;
     this.#log = boundedLog(options.log);
     this.#times = { ...times, ...options.times };
-    this.#queue = new WorkQueue(options.workers, options.queueLength);
+    this.#queue = new MeasuredPool(options.workers, options.queueLength);
     options.controllers.onConnected(() => this.#connected());
     // An answer after its request was given up still counts.
     options.controllers.handle(options.messages.responseType, (message) => this.#answered(message));
@@ -132,9 +124,27 @@ export class TerminatorRegistry<R extends KeptTerminator> {
   create(request: R, signal?: AbortSignal): Promise<TerminatorAnswer> {
     signal?.throwIfAborted();
     const present = this.#entries.get(request.address);
-    const known = present !== undefined && this.#o.messages.isSameClaim(present.request, request) ? present : undefined;
-    if (known === undefined) this.#supersede(present);
-    const entry: Entry<R> = known ?? {
+    const isKnown = present !== undefined && this.#o.messages.isSameClaim(present.request, request);
+    const { promise } = (isKnown ? present : this.#enter(request, present)).first;
+    if (signal === undefined) return promise;
+    return new Promise((resolve, reject) => {
+      const aborted = () => reject(signal.reason);
+      signal.addEventListener("abort", aborted, { once: true });
+      promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", aborted));
+    });
+  }
+
+  /**
+   * A listener that goes on under another session replaces its entry: whether that session may host the service is for a
+   * controller to say, and what it said of the old session no longer counts.
+   */
+  #enter(request: R, replaced: Entry<R> | undefined): Entry<R> {
+    const { address } = request;
+    clearTimeout(replaced?.retry);
+    replaced?.first.reject(
+      new ControlError("TERMINATOR_REPLACED", `terminator ${address} goes on under another session`),
+    );
+    const entry: Entry<R> = {
       request,
       first: Promise.withResolvers<TerminatorAnswer>(),
       state: "waiting",
@@ -143,29 +153,10 @@ export class TerminatorRegistry<R extends KeptTerminator> {
       confirmed: false,
       retry: undefined,
     };
-    if (known === undefined) {
-      entry.first.promise.catch(() => {});
-      this.#entries.set(request.address, entry);
-      this.#send(entry);
-    }
-    if (signal === undefined) return entry.first.promise;
-    return new Promise((resolve, reject) => {
-      const aborted = () => reject(signal.reason);
-      signal.addEventListener("abort", aborted, { once: true });
-      entry.first.promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", aborted));
-    });
-  }
-
-  /**
-   * A listener goes on under another session. Whether that one may host the service is for a controller to say, and what
-   * was said of the old session does not count any more.
-   */
-  #supersede(entry: Entry<R> | undefined): void {
-    if (entry === undefined) return;
-    clearTimeout(entry.retry);
-    entry.first.reject(
-      new ControlError("TERMINATOR_REPLACED", `terminator ${entry.request.address} goes on under another session`),
-    );
+    entry.first.promise.catch(() => {});
+    this.#entries.set(address, entry);
+    this.#send(entry);
+    return entry;
   }
 
   /** What was changed at the controllers is what is created when it has to be created again. */
@@ -274,28 +265,24 @@ export class TerminatorRegistry<R extends KeptTerminator> {
     clearTimeout(entry.retry);
     entry.retry = undefined;
     entry.busy.reset();
-    if (outcome.result !== TerminatorResult.Success && !this.#o.messages.isFinal(outcome)) {
-      entry.state = "waiting";
-      this.#log.warn(
-        { terminatorId: entry.request.address, result: outcome.result, reason: outcome.message },
-        "the controller does not take a terminator yet; it is asked again",
-      );
-      return;
-    }
     if (outcome.result === TerminatorResult.Success) {
       entry.state = "established";
       entry.confirmed = true;
       entry.first.resolve(outcome);
       return;
     }
+    const { address } = entry.request;
+    const fields = { terminatorId: address, result: outcome.result, reason: outcome.message };
+    if (!this.#o.messages.isFinal(outcome)) {
+      entry.state = "waiting";
+      this.#log.warn(fields, "the controller does not take a terminator yet; it is asked again");
+      return;
+    }
     const wasEstablished = entry.state === "established" || entry.confirmed;
-    this.#entries.delete(entry.request.address);
+    this.#entries.delete(address);
     entry.first.resolve(outcome);
-    this.#log.warn(
-      { terminatorId: entry.request.address, result: outcome.result, reason: outcome.message, wasEstablished },
-      "the controller refused a terminator",
-    );
-    this.#o.onLost(entry.request.address, outcome);
+    this.#log.warn({ ...fields, wasEstablished }, "the controller refused a terminator");
+    this.#o.onLost(address, outcome);
   }
 
   #retryLater(entry: Entry<R>): void {

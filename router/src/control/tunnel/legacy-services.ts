@@ -80,7 +80,7 @@ export class LegacyServices {
     return opening;
   }
 
-  /** The controller answered with an API session that it made anew. */
+  /** The controller answered with a new API session. */
   renewed(controller: ControllerConnection, session: edgeCtrlPb.CreateApiSessionResponse | undefined): void {
     if (session === undefined) return;
     this.#sessions.set(controller.id, Promise.resolve(session));

@@ -1,5 +1,4 @@
 import {
-  byteMap,
   ControllerCapability,
   decodeControl,
   EdgeCtrlType,
@@ -7,6 +6,7 @@ import {
   encodeControl,
   ProtocolError,
 } from "@sallyport/wire";
+import { type CircuitMessage, circuitCreated } from "../circuits.ts";
 import type { CircuitCreated } from "../control-plane.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import { expectReply } from "../errors.ts";
@@ -19,13 +19,6 @@ export interface TunnelCircuitRequest {
   /** To the terminating side: public key (1003), app data (1011), addresses of the client's connection (1112, 1113). */
   readonly peerData: ReadonlyMap<number, Buffer>;
   readonly timeoutMs: number;
-}
-
-interface Created {
-  readonly circuitId: string;
-  readonly address: string;
-  readonly peerData: { readonly [key: number]: Uint8Array };
-  readonly tags: Readonly<Record<string, string>>;
 }
 
 /**
@@ -45,16 +38,10 @@ export async function createTunnelCircuit(
     const text = "expected a circuit id and an ingress address, the response lacks one";
     throw new ProtocolError("BAD_CIRCUIT_RESPONSE", text);
   }
-  return {
-    circuitId: created.circuitId,
-    address: created.address,
-    peerData: byteMap(created.peerData),
-    tags: new Map(Object.entries(created.tags)),
-    controllerId: controller.id,
-  };
+  return circuitCreated(created, controller);
 }
 
-async function byModel(controller: ControllerConnection, request: TunnelCircuitRequest): Promise<Created> {
+async function byModel(controller: ControllerConnection, request: TunnelCircuitRequest): Promise<CircuitMessage> {
   const body = encodeControl(edgeCtrlPb.CreateTunnelCircuitV2RequestSchema, {
     serviceName: request.serviceName,
     terminatorInstanceId: request.instanceId ?? "",
@@ -73,7 +60,7 @@ async function bySession(
   legacy: LegacyServices,
   sessionId: string,
   request: TunnelCircuitRequest,
-): Promise<Created> {
+): Promise<CircuitMessage> {
   const body = encodeControl(edgeCtrlPb.CreateCircuitForServiceRequestSchema, {
     sessionId,
     serviceName: request.serviceName,

@@ -37,12 +37,6 @@ export interface TunnelControlOptions {
 /** What did not work is looked for this often, and tried again when it is older than that. */
 const RETRY = { scanMs: 15_000, staleMs: 30_000 } as const;
 
-export interface TunnelTerminatorUpdate {
-  readonly cost?: number | undefined;
-  /** 0 default, 1 required, 2 failed */
-  readonly precedence?: Precedence | undefined;
-}
-
 /**
  * What the router's own tunneler needs of the controllers: who it is and which services it has, circuits, terminators.
  * With the data model where a controller has it, by sessions at others; networks may change from one to the other while
@@ -80,9 +74,7 @@ export class TunnelControl {
       messages: new TunnelTerminatorMessages(this.#legacy),
       workers: options.workers,
       queueLength: options.queueLength,
-      onLost: (id, outcome) => {
-        this.#lost.emit(id, outcome);
-      },
+      onLost: (id, outcome) => void this.#lost.emit(id, outcome),
       log,
       times: { ...RETRY, ...options.times },
     });
@@ -117,13 +109,16 @@ export class TunnelControl {
     return this.#terminators.create(request);
   }
 
-  /** A controller says that the id belongs to somebody else; it is not kept any more. */
+  /** A controller says that the id belongs to another host; the terminator is no longer kept. */
   onTerminatorLost(listener: (id: string, outcome: TerminatorAnswer) => void): Unsubscribe {
     return this.#lost.add(listener);
   }
 
   /** Changes cost and precedence, now and whenever the terminator has to be created again. @throws EdgeCtrlError */
-  async updateTerminator(terminatorId: string, update: TunnelTerminatorUpdate): Promise<void> {
+  async updateTerminator(
+    terminatorId: string,
+    update: { cost?: number | undefined; precedence?: Precedence | undefined },
+  ): Promise<void> {
     this.#terminators.revise(terminatorId, update);
     if (!this.#terminators.isEstablished(terminatorId)) return;
     const body = encodeControl(edgeCtrlPb.UpdateTunnelTerminatorRequestSchema, {
@@ -143,7 +138,7 @@ export class TunnelControl {
     this.#o.removals.add(ids);
   }
 
-  /** Tells of a health check; not repeated. */
+  /** Reports a health check; not repeated. */
   healthEvent(terminatorId: string, checkPassed: boolean): void {
     const controller = this.#o.controllers.best();
     if (controller === undefined) return;

@@ -5,23 +5,18 @@ import {
   edgeCtrlPb,
   encodeControl,
   type Message,
-  type Precedence,
   TerminatorResult,
 } from "@sallyport/wire";
-import type { TerminatorAnswer } from "../control-plane.ts";
+import type { KeptTerminator, TerminatorAnswer } from "../control-plane.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import { expectReply } from "../errors.ts";
 import type { TerminatorProtocol } from "../terminators/terminator-registry.ts";
 import type { LegacyServices } from "./legacy-services.ts";
 
-/** A terminator that the router's own tunneler hosts. `address` is also its id. */
-export interface TunnelTerminatorRequest {
-  readonly address: string;
+/** A terminator that the router's own tunneler hosts. */
+export interface TunnelTerminatorRequest extends KeptTerminator {
   readonly serviceId: string;
   readonly serviceName: string;
-  readonly cost: number;
-  readonly precedence: Precedence;
-  readonly instanceId?: string | undefined;
 }
 
 /**
@@ -74,7 +69,7 @@ export class TunnelTerminatorMessages implements TerminatorProtocol<TunnelTermin
     return { terminatorId: response.terminatorId, result: response.result, message: response.msg };
   }
 
-  /** The id belongs to somebody else: another one has to be chosen. Everything else may be allowed later. */
+  /** The id belongs to another host: the tunneler has to choose a new one. Everything else may be allowed later. */
   isFinal(outcome: TerminatorAnswer): boolean {
     return outcome.result === TerminatorResult.FailedIdConflict;
   }
