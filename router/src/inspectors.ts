@@ -1,7 +1,7 @@
 import type { RouterConfig } from "@sallyport/router-config";
 import { InspectionKey } from "@sallyport/wire";
 import type { InspectionRegistry } from "./control/inspection-registry.ts";
-import type { Edge } from "./edge/edge-listener.ts";
+import type { EdgeListener } from "./edge/edge-listener.ts";
 import type { Circuit, Destination } from "./forwarder/circuit.ts";
 import type { Forwarder } from "./forwarder/forwarder.ts";
 import type { LinkManager } from "./link/link-manager.ts";
@@ -12,7 +12,7 @@ export interface InspectedParts {
   readonly links: LinkManager;
   readonly forwarder: Forwarder;
   readonly reporter: MetricsReporter;
-  readonly edge: () => Edge | undefined;
+  readonly edge: () => EdgeListener | undefined;
 }
 
 /** What the kinds of destinations are called by who asks. */

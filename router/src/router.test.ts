@@ -289,7 +289,7 @@ describe("a router", () => {
 describe("a router does not start", () => {
   it.each([
     [
-      "when nobody could dial what it advertises",
+      "when no client could dial what it advertises",
       { host: "elsewhere.example" },
       /link\.listeners\[0\]\.advertise: no certificate .*elsewhere\.example/,
     ],

@@ -17,7 +17,7 @@ import type { ConfigSource } from "./config/remark.ts";
 import { RouterIdentity } from "./config/router-identity.ts";
 import { RouterStartError, startProblems } from "./config/start-rules/rules.ts";
 import type { Control } from "./control/control.ts";
-import type { Edge } from "./edge/edge-listener.ts";
+import type { EdgeListener } from "./edge/edge-listener.ts";
 import type { Forwarder } from "./forwarder/forwarder.ts";
 import { Readiness } from "./health/readiness.ts";
 import { drain } from "./lifecycle/drain.ts";
@@ -89,7 +89,7 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   const file = await traceFile(context);
 
   // Parts that are made later, read by parts that ask only once the router runs.
-  const later: { edge?: Edge; reporter?: MetricsReporter } = {};
+  const later: { edge?: EdgeListener; reporter?: MetricsReporter } = {};
   const forwarder = forwarding(context);
   const { controllers, control } = controlChannels(context, forwarder);
   await egress(context, { control, forwarder });

@@ -91,7 +91,7 @@ it("is closed to others from its first moment, whatever they are allowed of new 
 });
 
 it.runIf(process.getuid?.() === 0)(
-  "asks no socket that somebody else has put there in the name of a process",
+  "asks no socket that another user has put there in the name of a process",
   async () => {
     await start();
     const forged = agentSocketPath(process.ppid, dir);
@@ -146,7 +146,7 @@ it("takes requests for routers, and refuses those for others, unknown ones, and 
   expect(await ask(Application, ROUTER_APPLICATION, RouterRequest.Extend)).toBe("no controller is connected");
 });
 
-it("closes on strangers and on requests that do not end, without a word", async () => {
+it("closes on unknown clients and on requests that do not end, without a word", async () => {
   await start();
   const endless = Buffer.concat([AGENT_MAGIC, Buffer.of(AgentOp.GarbagePercent), Buffer.alloc(12, 0x80)]);
   const cut = Buffer.concat([AGENT_MAGIC, Buffer.of(AgentOp.LogLevel)]);
@@ -191,7 +191,7 @@ it.each(["in one piece", "one after the other"])("opens a channel for an operato
   socket.destroy();
 });
 
-it("takes the place of a socket that nobody serves any more, and no other", async () => {
+it("takes the place of a socket that no process serves any more, and no other", async () => {
   const dead = createServer();
   await new Promise<void>((resolve) => dead.listen(join(dir, "dead"), resolve));
   const { rename } = await import("node:fs/promises");

@@ -24,7 +24,7 @@ export interface LocalOperationsParts {
   readonly shutDown: () => void;
 }
 
-type Operation = (message: Message) => string | Promise<string>;
+type LocalOperation = (message: Message) => string | Promise<string>;
 
 /** How long a controller may take to drop the router it has deleted. */
 const DECOMMISSION_MS = 1_000;
@@ -40,14 +40,14 @@ export class LocalOperations {
   }
 
   serve(channel: Channel): void {
-    const plain: [number, Operation][] = [
+    const plain: [number, LocalOperation][] = [
       [ManagementType.DumpLinks, () => this.#links()],
       [ManagementType.DumpForwarderTables, () => forwardingTables(this.#parts.forwarder)],
       [ManagementType.QuiesceRouter, () => this.#ask("quiescing this router", ControlType.QuiesceRouter)],
       [ManagementType.DequiesceRouter, () => this.#ask("dequiescing this router", ControlType.DequiesceRouter)],
       [ManagementType.DecommissionRouter, () => this.#decommission()],
     ];
-    const debug: [number, Operation][] = [
+    const debug: [number, LocalOperation][] = [
       [ManagementType.ForgetLink, (message) => this.#forgetLink(message.body.toString("utf8"))],
       [ManagementType.ToggleControlChannel, (message) => this.#toggle(message)],
       [ManagementType.UpdateRoute, (message) => this.#route(message)],
@@ -71,7 +71,7 @@ export class LocalOperations {
     const link = this.#parts.links.links().find((known) => known.id === id);
     if (link === undefined) return `link ${id} is not known here`;
     link.close(new Error("an operator of this router had it forgotten"));
-    return `link ${id} was closed; whoever dialled it will dial again`;
+    return `link ${id} was closed; the router that dialled it will dial again`;
   }
 
   async #ask(what: string, contentType: number): Promise<string> {
@@ -136,7 +136,7 @@ export class LocalOperations {
   }
 }
 
-function answer(channel: Channel, contentType: number, operation: Operation): void {
+function answer(channel: Channel, contentType: number, operation: LocalOperation): void {
   channel.handle(contentType, async (message) => {
     try {
       channel.replyResult(message, true, await operation(message));

@@ -5,7 +5,7 @@ import { ROUTER_APPLICATION, RouterRequest } from "../agent/router-request.ts";
 import type { ListenerStatus, StatusReport } from "../agent/status.ts";
 import type { Control } from "../control/control.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
-import type { Edge } from "../edge/edge-listener.ts";
+import type { EdgeListener } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { RouterHealth } from "../health/health.ts";
 import type { LinkManager } from "../link/link-manager.ts";
@@ -17,7 +17,7 @@ export interface AgentParts {
   readonly forwarder: Forwarder;
   readonly links: LinkManager;
   readonly health: RouterHealth;
-  readonly edge: () => Edge | undefined;
+  readonly edge: () => EdgeListener | undefined;
   /** Renews the certificates; resolves with `renewed`, or with why not. */
   readonly extend: () => Promise<string>;
   /** Of the program, not of the protocol. */

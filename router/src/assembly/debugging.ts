@@ -3,7 +3,7 @@ import { errorText } from "@sallyport/async";
 import type { Channel } from "@sallyport/wire";
 import { RouterStartError } from "../config/start-rules/rules.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
-import type { Edge } from "../edge/edge-listener.ts";
+import type { EdgeListener } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { forwardingTables } from "../inspectors.ts";
 import type { Link } from "../link/link.ts";
@@ -42,7 +42,7 @@ export function traces(
     file: TraceFile | undefined;
     controllers: Controllers;
     links: LinkManager;
-    edge: () => Edge | undefined;
+    edge: () => EdgeListener | undefined;
   },
 ): (channel: Channel) => void {
   const { file, controllers, links } = o;

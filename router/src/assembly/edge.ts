@@ -4,7 +4,7 @@ import { edgeListeners, edgeOptions } from "../config/options.ts";
 import { RouterIdentity } from "../config/router-identity.ts";
 import type { Control } from "../control/control.ts";
 import { ApiProxy } from "../edge/api-proxy.ts";
-import { type Edge, type EdgePort, startEdge } from "../edge/edge-listener.ts";
+import { EdgeListener, type EdgePort } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { Histogram } from "../metrics/histogram.ts";
 import type { Assembly } from "./context.ts";
@@ -13,7 +13,7 @@ import type { Assembly } from "./context.ts";
 export async function edge(
   context: Assembly,
   o: { control: Control; forwarder: Forwarder; onChannel?: (channel: Channel) => void },
-): Promise<Edge | undefined> {
+): Promise<EdgeListener | undefined> {
   const { config, counts, identity, log, stops } = context;
   await apiProxy(context);
   const edgePorts: EdgePort[] = [];
@@ -23,7 +23,7 @@ export async function edge(
   if (edgePorts.length === 0) return undefined;
   const dataDelay = config.metrics.enableDataDelayMetric ? new Histogram() : undefined;
   if (dataDelay !== undefined) counts.timers.set("xgress_edge.long_data_queue_time", dataDelay);
-  const edge = startEdge({
+  const edge = new EdgeListener({
     ports: edgePorts,
     ...o,
     anchors: () => identity.current.anchors,

@@ -1,6 +1,6 @@
 import { dirname, join, resolve } from "node:path";
 import type { RouterConfig } from "@sallyport/router-config";
-import { type Address, formatAddress } from "@sallyport/wire";
+import { formatAddress } from "@sallyport/wire";
 import { missingNames } from "../config/certificate-names.ts";
 import { noController, RouterStartError } from "../config/start-rules/rules.ts";
 import { ControllerAddresses } from "../control/controllers/controller-addresses.ts";
@@ -22,23 +22,14 @@ export function endpointsFileOf(config: RouterConfig, configFile: string, baseDi
  * The controllers to dial first: those of the endpoints file, else those of the configuration.
  * @throws RouterStartError when there is none
  */
-export async function endpointsOf({
-  config,
-  configFile,
-  baseDir,
-  log,
-}: Pick<Assembly, "config" | "configFile" | "baseDir" | "log">): Promise<{
-  endpoints: readonly Address[];
-  endpointsFile: string;
-}> {
+export async function endpointsOf(o: Pick<Assembly, "config" | "configFile" | "baseDir" | "log">) {
+  const { config, configFile, baseDir, log } = o;
   const endpointsFile = endpointsFileOf(config, configFile, baseDir);
   const saved = await readEndpointsFile(endpointsFile, log);
   const endpoints = saved.length > 0 ? saved : config.ctrl.endpoints;
   if (endpoints.length === 0) throw new RouterStartError([noController(endpointsFile)]);
-  log.info(
-    { endpoints: endpoints.map(formatAddress), from: saved.length > 0 ? endpointsFile : "ctrl" },
-    "dialling controllers",
-  );
+  const fields = { endpoints: endpoints.map(formatAddress), from: saved.length > 0 ? endpointsFile : "ctrl" };
+  log.info(fields, "dialling controllers");
   return { endpoints, endpointsFile };
 }
 
@@ -59,15 +50,7 @@ export async function joinNetwork(
   new ControllerAddresses({ controllers, endpointsFile, log });
   const missing = missingNames(config.csr, identity.current);
   if (missing.length > 0) log.info({ missing }, "the certificate lacks names of csr.sans: it will be renewed");
-  const renewal = new CertificateRenewal({
-    controllers,
-    identity: () => identity.current,
-    csr: config.csr,
-    files: identity.files,
-    reload: () => identity.reload(),
-    log,
-    extendNow: o.extend || missing.length > 0,
-  });
+  const renewal = certificateRenewal(context, controllers, o.extend || missing.length > 0);
   stops.push(() => renewal.close());
   identity.onChange(() => renewal.rearm());
   const waiting = new AbortController();
@@ -80,6 +63,23 @@ export async function joinNetwork(
   stops.push(() => controllers.stop());
   controllers.setEndpoints(endpoints);
   return { online, renewal };
+}
+
+/** Renews the files of the router's identity. */
+export function certificateRenewal(
+  { config, identity, log }: Assembly,
+  controllers: Controllers,
+  extendNow = false,
+): CertificateRenewal {
+  return new CertificateRenewal({
+    controllers,
+    identity: () => identity.current,
+    csr: config.csr,
+    files: identity.files,
+    reload: () => identity.reload(),
+    log,
+    extendNow,
+  });
 }
 
 /** How the controllers are told to avoid this router; what the last stop told them is taken back at the first connection. */

@@ -1,4 +1,5 @@
-import { createServer, type Server } from "node:net";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import type { RouterConfig } from "@sallyport/router-config";
 import { type Address, boundedLog, FaultSubject, formatAddress } from "@sallyport/wire";
 import { xgressOptions } from "../config/options.ts";
@@ -76,23 +77,9 @@ async function open(
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (socket) =>
     streams.accept(socket),
   );
-  await listening(server, address);
+  server.listen({ port: address.port, host: address.host || undefined });
+  await once(server, "listening");
   server.on("error", (err) => log.error({ err, binding }, "listening failed"));
   stops.push(() => void server.close());
-  log.info({ address: formatAddress(address), binding, port: portOf(server) }, "listening");
-}
-
-function listening(server: Server, { host, port }: Address): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ port, ...(host === "" ? {} : { host }) }, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
-}
-
-function portOf(server: Server): number {
-  const address = server.address();
-  return typeof address === "object" && address !== null ? address.port : 0;
+  log.info({ address: formatAddress(address), binding, port: (server.address() as AddressInfo).port }, "listening");
 }

@@ -2,7 +2,7 @@ import { xgressLoad } from "@sallyport/wire";
 import type { Control } from "../control/control.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import { InterfaceReports } from "../control/interface-reports.ts";
-import type { Edge } from "../edge/edge-listener.ts";
+import type { EdgeListener } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { inspectors } from "../inspectors.ts";
 import type { LinkManager } from "../link/link-manager.ts";
@@ -19,7 +19,7 @@ interface ReportedParts {
   readonly forwarder: Forwarder;
   readonly links: LinkManager;
   /** The edge, once there is one. */
-  readonly edge: () => Edge | undefined;
+  readonly edge: () => EdgeListener | undefined;
 }
 
 /** What the router reports of itself: metrics, answers to inspections, its network interfaces. */

@@ -105,10 +105,8 @@ function commandOf({ values, positionals }: Arguments): RouterCommand {
       const configuredEndpoints = values["configured-endpoints"] === true;
       return { name, file: target, jwtFile: values.jwt, ifNeeded, expectId, configuredEndpoints, algorithm, verbose };
     }
-    case "create-config":
-      return createCommand(target, values);
     default:
-      throw new UsageError(`there is no command ${name}`);
+      return createCommand(target, values);
   }
 }
 

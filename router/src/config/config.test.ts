@@ -141,7 +141,7 @@ listeners: [{ binding: edge, address: "tls:0.0.0.0:1", options: { advertise: "[:
     });
   });
 
-  it("that let a circuit wait for a second or less to start let it wait for ever", () => {
+  it("that let a circuit wait for a second or less to start let it wait without end", () => {
     const of = (time: string) =>
       read(`dialers: [{ binding: transport, options: { circuitStartTimeout: ${time} } }]`).dialers.map(({ options }) =>
         xgressOptions(options),

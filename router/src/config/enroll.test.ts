@@ -53,7 +53,7 @@ const enroll = (jwt: string, c = config(), more: Partial<RouterEnrollOptions> = 
   enrollRouter({ ...options(c), jwt, ...more });
 
 describe("enrolling a router", () => {
-  it("writes key, certificates, anchors and endpoints, readable by nobody else, and they make an identity", async () => {
+  it("writes key, certificates, anchors and endpoints, readable by this user alone, and they make an identity", async () => {
     expect(await enroll(controller.token("router1"))).toEqual({ routerId: "router1" });
     for (const file of ["r1.key", "r1.cert", "r1.server.cert", "sub/r1.ca", "state/endpoints.yml"]) {
       expect((await stat(join(dir, file))).mode & 0o777, file).toBe(0o600);

@@ -55,18 +55,14 @@ type IssuedCertificates = Pick<IssuedIdentity, "cert" | "serverCert" | "ca">;
 export async function enrollRouter(o: RouterEnrollOptions): Promise<{ routerId: string }> {
   const { config, log, signal } = o;
   if (config.csr === undefined) {
-    throw new RouterEnrollError(
-      "NO_CSR",
-      "the configuration has no csr section: it says what names the certificates get, so the router cannot be enrolled",
-    );
+    const text = "it says what names the certificates get, so the router cannot be enrolled";
+    throw new RouterEnrollError("NO_CSR", `the configuration has no csr section: ${text}`);
   }
   const files = enrolledFiles(config, o.baseDir, o.endpointsFile);
   const token = await verifyEnrollmentToken(o.jwt, signal === undefined ? {} : { signal });
   if (token.method !== "erott" && token.method !== "trott") {
-    throw new RouterEnrollError(
-      "WRONG_TOKEN",
-      `the token enrolls by ${token.method}; a router needs one of an edge router`,
-    );
+    const text = `the token enrolls by ${token.method}; a router needs one of an edge router`;
+    throw new RouterEnrollError("WRONG_TOKEN", text);
   }
   if (o.expectId !== undefined && token.subject !== o.expectId) {
     throw new RouterEnrollError("WRONG_TOKEN", `the token is for router ${token.subject}, not for ${o.expectId}`);
@@ -76,13 +72,8 @@ export async function enrollRouter(o: RouterEnrollOptions): Promise<{ routerId: 
   const keyPem = await routerKey(files.key, o.algorithm, log);
   await reserveJournal(files);
   const csr = await createCsr(certificateRequest(token.subject, config.csr, keyPem));
-  const data = await postEnrollment(
-    token,
-    bundle.pem,
-    { contentType: "application/json", body: JSON.stringify({ certCsr: csr, serverCertCsr: csr }) },
-    signal,
-  );
-  const issued = issuedCertificates(data);
+  const body = { contentType: "application/json", body: JSON.stringify({ certCsr: csr, serverCertCsr: csr }) };
+  const issued = issuedCertificates(await postEnrollment(token, bundle.pem, body, signal));
   const isConfigured = o.configuredEndpoints === true && config.ctrl.endpoints.length > 0;
   const controllers = isConfigured ? {} : { endpoints: usableAddresses(token.controllers, log) };
   const identity = { routerId: token.subject, ...issued, ...controllers, token: tokenMark(o.jwt) };
@@ -119,9 +110,8 @@ export function enrolledFiles(config: RouterConfig, baseDir: string, endpoints: 
 }
 
 function issuedCertificates(data: unknown): IssuedCertificates {
-  const { cert, serverCert, ca } = (
-    typeof data === "object" && data !== null ? data : {}
-  ) as Partial<IssuedCertificates>;
+  const given = typeof data === "object" && data !== null ? data : {};
+  const { cert, serverCert, ca } = given as Partial<IssuedCertificates>;
   for (const [name, value] of Object.entries({ cert, serverCert, ca })) {
     if (typeof value !== "string" || value === "") {
       throw new RouterEnrollError("BAD_ANSWER", `expected data.${name} in the controller's answer, it is missing`);
@@ -211,18 +201,14 @@ async function routerKey(file: string, algorithm: KeyAlgorithm | undefined, log:
   try {
     key = createPrivateKey(existing);
   } catch (cause) {
-    throw new RouterEnrollError(
-      "KEY_UNREADABLE",
-      `${file} exists and holds no private key that can be read; it is not overwritten, remove it to get a new one`,
-      { cause },
-    );
+    const text = `${file} exists and holds no private key that can be read; it is not overwritten, remove it to get a new one`;
+    throw new RouterEnrollError("KEY_UNREADABLE", text, { cause });
   }
   const found = kindOf(key);
   if (algorithm !== undefined && found !== STANDARD[algorithm]) {
-    throw new RouterEnrollError(
-      "KEY_MISMATCH",
-      `${file} exists and holds a key of the kind ${found}, not ${STANDARD[algorithm]}; it is not overwritten: remove it, or leave out --key-alg`,
-    );
+    const wrong = `${file} exists and holds a key of the kind ${found}, not ${STANDARD[algorithm]}`;
+    const text = `${wrong}; it is not overwritten: remove it, or leave out --key-alg`;
+    throw new RouterEnrollError("KEY_MISMATCH", text);
   }
   log.info({ file, kind: found }, "using the key that exists");
   return existing;

@@ -69,10 +69,8 @@ async function createBy(
   const circuitId = reply.headers.getString(CreateCircuitHeader.ResponseCircuitId);
   const address = reply.headers.getString(CreateCircuitHeader.ResponseAddress);
   if (!circuitId || !address) {
-    throw new ProtocolError(
-      "BAD_CIRCUIT_RESPONSE",
-      "expected a circuit id and an ingress address, the response lacks one",
-    );
+    const text = "expected a circuit id and an ingress address, the response lacks one";
+    throw new ProtocolError("BAD_CIRCUIT_RESPONSE", text);
   }
   return {
     circuitId,
@@ -106,24 +104,19 @@ export async function createPlainCircuit(
     service: request.service,
     peerData: Object.fromEntries(request.peerData ?? []),
   });
-  const { reply, controllerId } = await controllers.ask(
-    "creating a circuit",
-    request.timeoutMs,
-    async ({ channel, id }, timeoutMs) => ({
-      reply: await channel.request({ contentType: ControlType.CircuitRequest, body }, { timeoutMs }),
-      controllerId: id,
-    }),
-  );
+  const ask = async ({ channel, id }: ControllerConnection, timeoutMs: number) => ({
+    reply: await channel.request({ contentType: ControlType.CircuitRequest, body }, { timeoutMs }),
+    controllerId: id,
+  });
+  const { reply, controllerId } = await controllers.ask("creating a circuit", request.timeoutMs, ask);
   const text = reply.body.toString("utf8");
   if (reply.contentType === ControlType.CircuitFailed) {
     throw new ControlError("CIRCUIT_REFUSED", text || "the controller made no circuit and gave no reason");
   }
   const address = reply.headers.getString(ControlHeader.CircuitSuccessAddress);
   if (reply.contentType !== ControlType.CircuitSuccess || text === "" || !address) {
-    throw new ProtocolError(
-      "BAD_CIRCUIT_RESPONSE",
-      `expected content type ${ControlType.CircuitSuccess} with circuit id and address, got ${reply.contentType}`,
-    );
+    const expected = `expected content type ${ControlType.CircuitSuccess} with circuit id and address`;
+    throw new ProtocolError("BAD_CIRCUIT_RESPONSE", `${expected}, got ${reply.contentType}`);
   }
   const peerData = new Map<number, Buffer>();
   for (const [key, value] of reply.headers.entries()) {

@@ -9,7 +9,7 @@ export interface ConnectEventsOptions {
   readonly fullSyncIntervalMs: number;
 }
 
-type Connections = Map<string, IdentityChannel & { readonly since: number }>;
+type IdentityConnections = Map<string, IdentityChannel & { readonly since: number }>;
 
 /**
  * Tells the controllers which identities have an SDK channel here: changes in batches, everything after each connect and
@@ -17,7 +17,7 @@ type Connections = Map<string, IdentityChannel & { readonly since: number }>;
  */
 export class ConnectEvents {
   readonly #o: ConnectEventsOptions;
-  readonly #identities = new Map<string, Connections>();
+  readonly #identities = new Map<string, IdentityConnections>();
   readonly #changed = new Set<string>();
   readonly #full: NodeJS.Timeout;
   #batch: NodeJS.Timeout | undefined;
@@ -27,11 +27,7 @@ export class ConnectEvents {
     this.#full = setInterval(() => this.#sendAll(), options.fullSyncIntervalMs);
     this.#full.unref();
     options.controllers.onConnected((controller) => {
-      if (!this.#o.enabled) return;
-      controller.channel.send({
-        contentType: EdgeCtrlType.ConnectEvents,
-        body: this.#encode(this.#identities.keys(), true),
-      });
+      if (options.enabled) controller.channel.send(this.#report(this.#identities.keys(), true));
     });
   }
 
@@ -51,7 +47,7 @@ export class ConnectEvents {
 
   /** For inspection. What is still to be told counts as unreported. */
   statuses(): object {
-    const detail = (id: string, connections: Connections) => ({
+    const detail = (id: string, connections: IdentityConnections) => ({
       unreported_count: 0,
       unreported_state_changed: this.#changed.has(id),
       being_reported_count: 0,
@@ -79,31 +75,30 @@ export class ConnectEvents {
     this.#changed.add(identityId);
     this.#batch ??= setTimeout(() => {
       this.#batch = undefined;
-      const body = this.#encode(this.#changed, false);
+      const report = this.#report(this.#changed, false);
       this.#changed.clear();
-      this.#o.controllers.broadcast({ contentType: EdgeCtrlType.ConnectEvents, body });
+      this.#o.controllers.broadcast(report);
     }, this.#o.batchIntervalMs).unref();
   }
 
   #sendAll(): void {
-    if (!this.#o.enabled) return;
-    const body = this.#encode(this.#identities.keys(), true);
-    this.#o.controllers.broadcast({ contentType: EdgeCtrlType.ConnectEvents, body });
+    if (this.#o.enabled) this.#o.controllers.broadcast(this.#report(this.#identities.keys(), true));
   }
 
-  #encode(identities: Iterable<string>, fullState: boolean): Buffer {
+  #report(identities: Iterable<string>, fullState: boolean) {
     const events = [...identities].map((identityId) => {
       const connections = [...(this.#identities.get(identityId)?.values() ?? [])];
       return {
         identityId,
         isConnected: connections.length > 0,
-        connectTimes: connections.map((c) => ({
-          connectTime: BigInt(c.since),
-          srcAddr: c.remoteAddress,
-          dstAddr: c.localAddress,
+        connectTimes: connections.map(({ since, remoteAddress: srcAddr, localAddress: dstAddr }) => ({
+          connectTime: BigInt(since),
+          srcAddr,
+          dstAddr,
         })),
       };
     });
-    return encodeControl(edgeCtrlPb.ConnectEventsSchema, { events, fullState });
+    const body = encodeControl(edgeCtrlPb.ConnectEventsSchema, { events, fullState });
+    return { contentType: EdgeCtrlType.ConnectEvents, body };
   }
 }

@@ -78,14 +78,7 @@ export class Control implements ControlPlane {
     this.#controllers = controllers;
     this.#log = log;
     this.#rateLimited = o.rateLimited;
-    this.#heartbeats = new SessionHeartbeats({
-      controllers,
-      log,
-      heartbeatIntervalMs: o.heartbeatIntervalMs,
-      validateChunkSize: o.validate.chunkSize,
-      validateMinPauseMs: o.validate.minPauseMs,
-      validateMaxPauseMs: o.validate.maxPauseMs,
-    });
+    this.#heartbeats = new SessionHeartbeats(o);
     this.#sync = new EdgeSync({
       controllers,
       log,

@@ -53,8 +53,6 @@ export function expectReply(reply: Message, contentType: number): Message {
     const code = reply.headers.getU32(EdgeCtrlHeader.ErrorCode) ?? EdgeErrorCode.Internal;
     throw new EdgeCtrlError(code, reply.body.toString("utf8"), reply.headers.getString(EdgeCtrlHeader.CircuitId));
   }
-  throw new ControlError(
-    "UNEXPECTED_REPLY",
-    `the controller answered with content type ${reply.contentType}, expected ${contentType}`,
-  );
+  const text = `the controller answered with content type ${reply.contentType}, expected ${contentType}`;
+  throw new ControlError("UNEXPECTED_REPLY", text);
 }

@@ -20,12 +20,12 @@ async function leaf(authority: TestAuthority, uri?: string): Promise<X509Certifi
 
 const anchors = (): X509Certificate[] => [new X509Certificate(ours.certPem)];
 
-test("a certificate whose fingerprint the session names is accepted, whoever issued it", async () => {
+test("a certificate whose fingerprint the session names is accepted, whichever CA issued it", async () => {
   const certificate = await leaf(theirs);
   checkCertificate({ ...session, certFingerprints: [fingerprint(certificate)] }, [certificate], anchors());
 });
 
-test("GHSA-mrpr-756c-xm47: only the leaf counts: a known certificate behind a stranger's is filler", async () => {
+test("GHSA-mrpr-756c-xm47: only the leaf counts: a known certificate behind an unknown one is filler", async () => {
   const known = await leaf(ours);
   const stranger = await leaf(ours);
   const record = { ...session, certFingerprints: [fingerprint(known)] };
@@ -46,7 +46,7 @@ test.each([
   else expect(check).toThrow(ClientRefusedError);
 });
 
-test("a stranger's CA cannot name a session", async () => {
+test("an unknown CA cannot name a session", async () => {
   const certificate = await leaf(theirs, "spiffe://net/identity/alice/apiSession/sess1");
   expect(() => checkCertificate(session, [certificate], anchors())).toThrow("no CA of the network issued it");
 });

@@ -5,7 +5,7 @@ import type { ControlPlane } from "../control/control-plane.ts";
 /** Why an SDK channel was not admitted. It goes to the log; the SDK only sees its connection closed. */
 export class ClientRefusedError extends Error {
   override readonly name = "ClientRefusedError";
-  /** Nobody announced the API session. */
+  /** No controller announced the API session. */
   readonly isUnknownSession: boolean;
 
   constructor(message: string, o: { cause?: unknown; isUnknownSession?: boolean } = {}) {
@@ -47,12 +47,8 @@ export function checkCertificate(
   try {
     verifyLeaf({ leaf, intermediates, anchors: [...anchors] });
   } catch (error) {
-    throw new ClientRefusedError(
-      `certificate ${print} names API session ${session.id} but no CA of the network issued it`,
-      {
-        cause: error,
-      },
-    );
+    const text = `certificate ${print} names API session ${session.id} but no CA of the network issued it`;
+    throw new ClientRefusedError(text, { cause: error });
   }
 }
 

@@ -120,10 +120,8 @@ export class ApiProxy {
       timeout: ANSWER_MS,
     });
     const fail = (error: Error): void => {
-      this.#log.warn(
-        { upstream, method, reason: error.message },
-        "the controller's API could not be reached for a client",
-      );
+      const fields = { upstream, method, reason: error.message };
+      this.#log.warn(fields, "the controller's API could not be reached for a client");
       if (outgoing.headersSent) outgoing.destroy();
       else {
         const body = JSON.stringify({ error: { code: "BAD_GATEWAY", message: "the controller cannot be reached" } });

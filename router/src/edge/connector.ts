@@ -34,13 +34,6 @@ const MAX_CONNECTING = 1_000;
 const FIRST_PEER_HEADER = 1000;
 const CONTROL_KEYS = { first: 1100, last: 1199 } as const;
 
-/** A dial of an SDK. */
-interface Dialed {
-  readonly connId: number;
-  readonly sessionToken: string;
-  readonly carriesDatagrams: boolean;
-}
-
 /** Dials of SDKs: asks the controller for a circuit and starts its initiating end (docs/protocol/data-path.md, "Dialing"). */
 export class Connector {
   readonly #control: ControlPlane;
@@ -70,7 +63,7 @@ export class Connector {
       this.#log.debug({ err: error, identityId: sdk.session.identityId, connId }, "dial refused");
     };
     abort.signal.addEventListener("abort", () => finish(abort.signal.reason), { once: true });
-    // Never given up before its answer: a circuit that came to be must be taken down, even when nobody wants it any more.
+    // The answer is always awaited: a circuit that was built must be taken down, even when the client has left.
     this.#create(sdk, message, sessionToken)
       .then((circuit) => {
         if (abort.signal.aborted || sdk.channel.isClosed) {
@@ -107,12 +100,11 @@ export class Connector {
     }
     const sticky = message.headers.get(EdgeHeader.StickinessToken);
     if (sticky !== undefined) peerData.set(PeerData.StickinessToken, sticky);
-    const instanceId = message.headers.getString(EdgeHeader.TerminatorIdentity);
     return this.#control.createCircuit({
       sessionToken,
       apiSessionToken: sdk.session.token,
       fingerprints: sdk.session.certFingerprints,
-      ...(instanceId === undefined ? {} : { instanceId }),
+      instanceId: message.headers.getString(EdgeHeader.TerminatorIdentity),
       peerData,
       timeoutMs: sdk.options.getCircuitTimeoutMs,
     });
@@ -120,10 +112,24 @@ export class Connector {
 
   #start(sdk: SdkChannel, connId: number, message: Message, sessionToken: string, circuit: CircuitCreated): void {
     const bySdk = message.headers.getBool(EdgeHeader.UseXgressToSdk) === true;
-    const dialed = { connId, sessionToken, carriesDatagrams: saysDatagrams(message.headers.get(EdgeHeader.AppData)) };
-    const connection = bySdk
-      ? this.#flowControlBySdk(sdk, dialed, circuit)
-      : this.#flowControlHere(sdk, dialed, circuit);
+    const { circuitId, address } = circuit;
+    const side = "initiator";
+    const forwarder = this.#forwarder;
+    const carriesDatagrams = saysDatagrams(message.headers.get(EdgeHeader.AppData));
+    let connection: DataCircuit | SdkCircuit;
+    try {
+      if (bySdk) {
+        const parts = { forwarder, sdk, connId, sessionToken, circuitId, address, side, carriesDatagrams } as const;
+        connection = new SdkCircuit(parts);
+      } else {
+        const port = new DataCircuit(sdk, connId, sessionToken, carriesDatagrams);
+        port.xgress = new Xgress({ fabric: forwarder, circuitId, address, side, port, options: sdk.options.xgress });
+        connection = port;
+      }
+    } catch (error) {
+      this.#release(circuit);
+      throw error;
+    }
     sdk.addConnection(connection);
     const headers = new Headers().setString(EdgeHeader.CircuitId, circuit.circuitId);
     if (bySdk) withFlowControl(headers, circuit);
@@ -140,48 +146,10 @@ export class Connector {
     if (connection instanceof DataCircuit) connection.xgress.start();
   }
 
-  #flowControlHere(sdk: SdkChannel, dialed: Dialed, circuit: CircuitCreated): DataCircuit {
-    const connection = new DataCircuit(sdk, dialed.connId, dialed.sessionToken, dialed.carriesDatagrams);
-    connection.xgress = this.#orRelease(
-      circuit,
-      () =>
-        new Xgress({
-          fabric: this.#forwarder,
-          circuitId: circuit.circuitId,
-          address: circuit.address,
-          side: "initiator",
-          port: connection,
-          options: sdk.options.xgress,
-        }),
-    );
-    return connection;
-  }
-
-  #flowControlBySdk(sdk: SdkChannel, dialed: Dialed, circuit: CircuitCreated): SdkCircuit {
-    const { circuitId, address } = circuit;
-    const forwarder = this.#forwarder;
-    return this.#orRelease(
-      circuit,
-      () => new SdkCircuit({ forwarder, sdk, ...dialed, circuitId, address, side: "initiator" }),
-    );
-  }
-
-  #orRelease<T>(circuit: CircuitCreated, make: () => T): T {
-    try {
-      return make();
-    } catch (error) {
-      this.#release(circuit);
-      throw error;
-    }
-  }
-
   /** The client no longer wants the circuit that was built for it: its owner takes it down. */
   #release(circuit: CircuitCreated): void {
-    this.#control.sendFault({
-      subject: FaultSubject.IngressFault,
-      ids: [circuit.circuitId],
-      controllerId: circuit.controllerId,
-    });
+    const { circuitId, controllerId } = circuit;
+    this.#control.sendFault({ subject: FaultSubject.IngressFault, ids: [circuitId], controllerId });
   }
 }
 

@@ -36,7 +36,7 @@ export class DataCircuit implements ClientCircuit, LocalPort, Waiter {
   /** Token of the dial or bind session it was made with. */
   readonly sessionToken: string;
   readonly carriesDatagrams: boolean;
-  /** Set by whoever makes the xgress for this port, before anything arrives. */
+  /** Set by the caller that makes the xgress for this port, before anything arrives. */
   xgress!: Xgress;
   /** Its connection of the channel: another one while this one lives could overtake it. */
   #output: FairOutput | undefined;

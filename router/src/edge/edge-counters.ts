@@ -1,25 +1,16 @@
 /** What the edge counts: plain numbers that a timer publishes. */
-export interface EdgeCounters {
-  /** SDKs that were admitted, and that were not. */
-  connects: number;
-  connectsFailed: number;
-  disconnects: number;
-  /** API sessions that nobody knows; and that came while a controller still announced its sessions. */
-  invalidTokens: number;
-  invalidTokensDuringSync: number;
-  /** Messages for connections that are not there: payloads, acknowledgements, anything. */
-  droppedPayloads: number;
-  droppedAcks: number;
-  droppedMessages: number;
-}
+export type EdgeCounters = ReturnType<typeof edgeCounters>;
 
-export function edgeCounters(): EdgeCounters {
+export function edgeCounters() {
   return {
+    /** SDKs that were admitted, and that were not. */
     connects: 0,
     connectsFailed: 0,
     disconnects: 0,
+    /** Unknown API sessions; and those that came while a controller still announced its sessions. */
     invalidTokens: 0,
     invalidTokensDuringSync: 0,
+    /** Messages for connections that are not there: payloads, acknowledgements, anything. */
     droppedPayloads: 0,
     droppedAcks: 0,
     droppedMessages: 0,

@@ -74,33 +74,21 @@ export class EdgeEgress implements EgressBinding {
   }
 
   #open(binding: SdkBinding, connId: number, request: EgressRequest): DataCircuit | SdkCircuit {
-    const connection = binding.flowControlBySdk
-      ? this.#flowControlBySdk(binding, connId, request)
-      : this.#flowControlHere(binding, connId, request);
-    binding.sdk.addConnection(connection);
-    return connection;
-  }
-
-  #flowControlBySdk(binding: SdkBinding, connId: number, request: EgressRequest): SdkCircuit {
     const { sdk, sessionToken } = binding;
     const { circuitId, address } = request;
+    const side = "terminator";
     const forwarder = this.#forwarder;
     const carriesDatagrams = saysDatagrams(request.peerData.get(PeerData.AppData));
-    const parts = { forwarder, sdk, connId, sessionToken, circuitId, address, carriesDatagrams };
-    return new SdkCircuit({ ...parts, side: "terminator" });
-  }
-
-  #flowControlHere(binding: SdkBinding, connId: number, request: EgressRequest): DataCircuit {
-    const carriesDatagrams = saysDatagrams(request.peerData.get(PeerData.AppData));
-    const connection = new DataCircuit(binding.sdk, connId, binding.sessionToken, carriesDatagrams);
-    connection.xgress = new Xgress({
-      fabric: this.#forwarder,
-      circuitId: request.circuitId,
-      address: request.address,
-      side: "terminator",
-      port: connection,
-      options: binding.sdk.options.xgress,
-    });
+    let connection: DataCircuit | SdkCircuit;
+    if (binding.flowControlBySdk) {
+      const parts = { forwarder, sdk, connId, sessionToken, circuitId, address, side, carriesDatagrams } as const;
+      connection = new SdkCircuit(parts);
+    } else {
+      const port = new DataCircuit(sdk, connId, sessionToken, carriesDatagrams);
+      port.xgress = new Xgress({ fabric: forwarder, circuitId, address, side, port, options: sdk.options.xgress });
+      connection = port;
+    }
+    sdk.addConnection(connection);
     return connection;
   }
 
@@ -138,17 +126,13 @@ export class EdgeEgress implements EgressBinding {
   /** A client that chooses the ids itself: only now the connection's id is known, and the client waits for a go-ahead. */
   #finishLegacy(binding: SdkBinding, answer: Message, request: EgressRequest): void {
     if (answer.body.length !== 4) {
-      throw new EgressError(
-        RouteErrorCode.Generic,
-        "the hosting application accepted the dial without a connection id",
-      );
+      const text = "the hosting application accepted the dial without a connection id";
+      throw new EgressError(RouteErrorCode.Generic, text);
     }
     const connId = answer.body.readUInt32LE(0);
     if (binding.sdk.isTaken(connId)) {
-      throw new EgressError(
-        RouteErrorCode.Generic,
-        `the hosting application chose connection id ${connId}, which is in use`,
-      );
+      const text = `the hosting application chose connection id ${connId}, which is in use`;
+      throw new EgressError(RouteErrorCode.Generic, text);
     }
     this.#open(binding, connId, request);
     const headers = new Headers().setU32(EdgeHeader.ConnId, connId);
@@ -159,14 +143,12 @@ export class EdgeEgress implements EgressBinding {
 function dialError(error: unknown, binding: SdkBinding, request: EgressRequest): Error {
   if (request.signal.aborted) return request.signal.reason as Error;
   if (binding.ended.signal.aborted || error instanceof ChannelClosedError) {
-    return new EgressError(RouteErrorCode.InvalidTerminator, "the hosting application went away during the dial", {
-      cause: error,
-    });
+    const text = "the hosting application went away during the dial";
+    return new EgressError(RouteErrorCode.InvalidTerminator, text, { cause: error });
   }
   if (error instanceof RequestTimeoutError) {
-    return new EgressError(RouteErrorCode.DialTimedOut, "the hosting application did not answer the dial in time", {
-      cause: error,
-    });
+    const text = "the hosting application did not answer the dial in time";
+    return new EgressError(RouteErrorCode.DialTimedOut, text, { cause: error });
   }
   return error instanceof Error ? error : new Error(String(error));
 }

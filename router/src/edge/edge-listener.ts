@@ -76,13 +76,12 @@ export interface EdgePort {
 }
 
 /** What SDKs are served with. */
-export interface EdgeParts {
+interface EdgeParts {
   readonly ports: readonly EdgePort[];
   readonly control: ControlPlane;
   readonly forwarder: Forwarder;
   /** The network's CAs at the moment: what session certificates must chain to. */
   readonly anchors: () => readonly X509Certificate[];
-  /** Counts who comes and goes. */
   readonly counters?: EdgeCounters | undefined;
   /** Takes what data was slow to be handled, in nanoseconds; nothing is measured without. */
   readonly dataDelay?: ((ns: number) => void) | undefined;
@@ -91,45 +90,24 @@ export interface EdgeParts {
   readonly log: Logger;
 }
 
-export interface SendAwayOptions {
+interface SendAwayOptions {
   /** Circuits that carry datagrams, which have no end of their own, are not waited for. */
   readonly cutsDatagrams?: boolean;
-  /** Who hosts is left alone: it may not be at another router yet. */
+  /** SDKs that host are left alone: they may not be at another router yet. */
   readonly sparesHosts?: boolean;
 }
 
-/** The running edge: all its ports, one set of listeners and circuits. */
-export interface Edge {
-  /** Admitted SDK channels. */
-  readonly channels: number;
-  /** Listeners of SDKs. */
-  readonly bindings: number;
-  /** The SDKs themselves, for traces and inspection. */
-  sdks(): readonly SdkChannel[];
-  /**
-   * Takes no more SDKs and no more dials, and closes the channels of those without a circuit, who then go to another router. To be repeated:
-   * a channel that carries circuits is left until they have ended.
-   * @returns channels that are left
-   */
-  sendAway(o?: SendAwayOptions): number;
-  /** Takes no more SDKs at any port and closes the channels of those connected. */
-  close(): void;
-}
-
-/** Serves SDKs: admission, dials, listeners, and the egress binding `edge` (docs/protocol/data-path.md, "Edge"). */
-export function startEdge(parts: EdgeParts): Edge {
-  return new EdgeListener(parts);
-}
-
-class EdgeListener implements Edge {
+/**
+ * Serves SDKs at all its ports: admission, dials, listeners, and the egress binding `edge`
+ * (docs/protocol/data-path.md, "Edge").
+ */
+export class EdgeListener {
+  readonly #parts: EdgeParts;
   readonly #control: ControlPlane;
   readonly #log: Logger;
   /** SDKs that come and go, which a busy router has many of. */
   readonly #comings: Logger;
-  readonly #anchors: () => readonly X509Certificate[];
   readonly #counters: EdgeCounters;
-  readonly #dataDelay: ((ns: number) => void) | undefined;
-  readonly #onChannel: ((channel: Channel) => void) | undefined;
   readonly #hosting: Hosting;
   readonly #requests: SdkRequests;
   readonly #sdks = new Set<SdkChannel>();
@@ -141,18 +119,15 @@ class EdgeListener implements Edge {
   readonly #connector: Connector;
 
   constructor(parts: EdgeParts) {
+    this.#parts = parts;
     this.#control = parts.control;
     this.#log = boundedLog(parts.log);
     this.#comings = boundedLog(parts.log, { perReason: 10, perMessage: 300 });
-    this.#anchors = parts.anchors;
     this.#counters = parts.counters ?? edgeCounters();
-    this.#dataDelay = parts.dataDelay;
-    this.#onChannel = parts.onChannel;
     this.#hosting = new Hosting(parts.control, parts.log);
-    const connector = new Connector(parts.control, parts.forwarder, parts.log);
-    this.#connector = connector;
+    this.#connector = new Connector(parts.control, parts.forwarder, parts.log);
     this.#requests = {
-      connect: (sdk, connId, message) => connector.connect(sdk, connId, message),
+      connect: (sdk, connId, message) => this.#connector.connect(sdk, connId, message),
       bind: (sdk, connId, message) => this.#hosting.bind(sdk, connId, message),
     };
     this.#follow(parts.control);
@@ -167,18 +142,26 @@ class EdgeListener implements Edge {
     }
   }
 
+  /** Admitted SDK channels. */
   get channels(): number {
     return this.#sdks.size;
   }
 
+  /** For traces and inspection. */
   sdks(): readonly SdkChannel[] {
     return [...this.#sdks];
   }
 
+  /** Listeners of SDKs. */
   get bindings(): number {
     return this.#hosting.count;
   }
 
+  /**
+   * Takes no more SDKs and no more dials, and closes the channels of SDKs without a circuit, which then go to another
+   * router. To be repeated: a channel that carries circuits is left until they have ended.
+   * @returns channels that are left
+   */
   sendAway({ cutsDatagrams = false, sparesHosts = false }: SendAwayOptions = {}): number {
     this.#connector.stop();
     for (const stop of this.#listening.splice(0)) stop();
@@ -189,6 +172,7 @@ class EdgeListener implements Edge {
     return this.#sdks.size;
   }
 
+  /** Takes no more SDKs at any port and closes the channels of those connected. */
   close(): void {
     for (const stop of this.#listening.splice(0)) stop();
     for (const stop of this.#stops.splice(0).reverse()) stop();
@@ -243,7 +227,7 @@ class EdgeListener implements Edge {
 
   /** A hello was answered; what the SDK sends is only acted on when it is known who it is. */
   #accept(channel: Channel, options: EdgeOptions, places: SharedPlaces): void {
-    this.#onChannel?.(channel);
+    this.#parts.onChannel?.(channel);
     const abort = new AbortController();
     const place = places.take(ipOf(channel.peer.address), () =>
       abort.abort(new ClientRefusedError("too many channels wait for their API session; this one has waited longest")),
@@ -252,7 +236,7 @@ class EdgeListener implements Edge {
     this.#waiting.set(channel, abort);
     channel.onClose(() => abort.abort());
     admit(channel, this.#control, {
-      anchors: this.#anchors(),
+      anchors: this.#parts.anchors(),
       timeoutMs: options.lookupApiSessionTimeoutMs,
       signal: abort.signal,
     })
@@ -264,7 +248,7 @@ class EdgeListener implements Edge {
             requests: this.#requests,
             options,
             counts: this.#counters,
-            dataDelay: this.#dataDelay,
+            dataDelay: this.#parts.dataDelay,
             log: this.#log,
           }),
           early.frames,
@@ -308,7 +292,7 @@ class EdgeListener implements Edge {
     this.#counters.connects++;
     sdk.start(early);
     this.#control.identityConnected(connection);
-    this.#comings.info({ identityId: connection.identityId, peer: connection.remoteAddress }, "SDK connected");
+    this.#comings.info({ identityId, peer: connection.remoteAddress }, "SDK connected");
     sdk.channel.onClose((reason) => {
       this.#sdks.delete(sdk);
       const left = (this.#channelsOf.get(identityId) ?? 1) - 1;
@@ -317,10 +301,7 @@ class EdgeListener implements Edge {
       this.#counters.disconnects++;
       sdk.channelClosed();
       this.#control.identityDisconnected(connection);
-      this.#comings.info(
-        { identityId: connection.identityId, peer: connection.remoteAddress, reason: reason?.message },
-        "SDK disconnected",
-      );
+      this.#comings.info({ identityId, peer: connection.remoteAddress, reason: reason?.message }, "SDK disconnected");
     });
   }
 }

@@ -87,7 +87,7 @@ test("a listener whose cost changes without end asks the controller once at a ti
   expect(router.control.updates[1]).toMatchObject({ cost: 99 });
 });
 
-test("a bind with a text that nobody could keep is refused without asking anybody", async () => {
+test("a bind with a text too long to keep is refused without asking a controller", async () => {
   const sdk = await client("alice");
   network.sessions.set("bind-1", { service: "s-1", type: "Bind" });
   for (const key of [EdgeHeader.ListenerId, EdgeHeader.TerminatorIdentity, EdgeHeader.TerminatorIdentitySecret]) {
@@ -100,7 +100,7 @@ test("a bind with a text that nobody could keep is refused without asking anybod
   expect(router.edge.bindings).toBe(0);
 });
 
-test("channels that wait for a session that nobody announces make room for others, the oldest first", async () => {
+test("channels that wait for a session that no controller announces make room for others, the oldest first", async () => {
   const stranger = { ...(await network.client("stranger")), token: "unknown" };
   const waiting = [
     await TestSdk.connect(router.port.port, stranger),
@@ -139,7 +139,7 @@ test("what one SDK sends in headers never makes a frame that a link refuses", as
   expect(await Promise.race([received.promise, link.accepted.closed])).toBe("still there");
 });
 
-test("a session token of a length that none has is refused without asking anybody", async () => {
+test("a session token of a length that none has is refused without asking a controller", async () => {
   const sdk = await client("alice");
   const token = "x".repeat(100_000);
   for (const { answer } of [await sdk.requestConnect(token), await sdk.requestBind(token)]) {

@@ -116,7 +116,7 @@ test("a link that loses payloads costs retransmissions, never bytes or their ord
   expect(lost).toBeGreaterThan(20);
 });
 
-test("a client that does not read stops its own sender, within bounds, and nobody else", async () => {
+test("a client that does not read stops its own sender, within bounds, and no other sender", async () => {
   await network.link(a, b);
   const slow = await client(b, "slow");
   const quick = await client(b, "quick");

@@ -13,7 +13,14 @@ import {
   randomBase62Id,
   TerminatorResult,
 } from "@sallyport/wire";
-import type { ControlPlane, TerminatorAnswer, TerminatorQuery, TerminatorVerdict } from "../control/control-plane.ts";
+import type {
+  ControlPlane,
+  SdkCredentials,
+  TerminatorAnswer,
+  TerminatorQuery,
+  TerminatorUpdate,
+  TerminatorVerdict,
+} from "../control/control-plane.ts";
 import type { ClientListener } from "./channel-members.ts";
 import {
   INVALID_SESSION,
@@ -62,10 +69,7 @@ const MAX_FIELD = 4_096;
 const TAKEN_OVER = "the listener was taken over by a newer connection";
 
 /** What a client changes of its terminator. */
-interface Change {
-  readonly cost?: number;
-  readonly precedence?: Precedence;
-}
+type TerminatorChange = Pick<TerminatorUpdate, "cost" | "precedence">;
 
 /** Whether a terminator address is the terminator's id, and not the old form that holds a session token. */
 export function isTerminatorId(address: string): boolean {
@@ -83,7 +87,7 @@ export class Hosting {
   readonly #byTerminator = new Map<string, SdkBinding>();
   readonly #byListener = new Map<string, SdkBinding>();
   /** Of bindings for which the controller is being asked: what has changed since. */
-  readonly #changes = new Map<SdkBinding, Change>();
+  readonly #changes = new Map<SdkBinding, TerminatorChange>();
   readonly #health: HealthReports;
 
   constructor(control: ControlPlane, log: Logger) {
@@ -109,17 +113,10 @@ export class Hosting {
 
   bind(sdk: SdkChannel, connId: number, message: Message): void {
     const sessionToken = message.body.toString("utf8");
-    if (!this.#control.isConnected()) {
-      sdk.send(stateClosedFor(message, connId, NO_CONTROLLER_FOR_TERMINATOR));
-      return;
-    }
-    if (sessionToken.length > MAX_SESSION_TOKEN || this.#control.wasSessionRemoved(sessionToken)) {
-      sdk.send(stateClosedFor(message, connId, INVALID_SESSION));
-      return;
-    }
-    const tooLong = FIELDS.find((key) => (message.headers.get(key)?.length ?? 0) > MAX_FIELD);
-    if (tooLong !== undefined) {
-      sdk.send(stateClosedFor(message, connId, `header ${tooLong} is longer than ${MAX_FIELD} bytes`));
+    const refuse = (text: string): void => sdk.send(stateClosedFor(message, connId, text));
+    const obstacle = this.#obstacle(message, sessionToken);
+    if (obstacle !== undefined) {
+      refuse(obstacle);
       return;
     }
     const listenerId = message.headers.get(EdgeHeader.ListenerId);
@@ -128,13 +125,12 @@ export class Hosting {
     const previous = listenerKey === undefined ? undefined : this.#byListener.get(listenerKey);
     const isDuplicate = previous?.sdk === sdk && previous.connId === connId && previous.sessionToken === sessionToken;
     if (!isDuplicate && sdk.isTaken(connId)) {
-      sdk.send(stateClosedFor(message, connId, `connection id ${connId} is already in use on this channel`));
+      refuse(`connection id ${connId} is already in use on this channel`);
       return;
     }
     const own = this.#byIdentity.get(sdk.session.identityId) ?? new Set();
     if (previous === undefined && own.size >= sdk.options.maxListeners) {
-      const text = `this client has ${own.size} listeners here, which is the most one may have`;
-      sdk.send(stateClosedFor(message, connId, text));
+      refuse(`this client has ${own.size} listeners here, which is the most one may have`);
       return;
     }
     const binding = this.#bindingOf(sdk, connId, message, previous?.terminatorId, listenerKey);
@@ -148,6 +144,15 @@ export class Hosting {
       if (!binding.ended.signal.aborted)
         this.#log.error({ err: error, terminatorId: binding.terminatorId }, "creating a terminator failed");
     });
+  }
+
+  /** Why a bind is refused, whatever else this client hosts. */
+  #obstacle(message: Message, sessionToken: string): string | undefined {
+    if (!this.#control.isConnected()) return NO_CONTROLLER_FOR_TERMINATOR;
+    if (sessionToken.length > MAX_SESSION_TOKEN || this.#control.wasSessionRemoved(sessionToken))
+      return INVALID_SESSION;
+    const tooLong = FIELDS.find((key) => (message.headers.get(key)?.length ?? 0) > MAX_FIELD);
+    return tooLong === undefined ? undefined : `header ${tooLong} is longer than ${MAX_FIELD} bytes`;
   }
 
   #remove(binding: SdkBinding): void {
@@ -185,7 +190,7 @@ export class Hosting {
     const cost = message.headers.getU16(EdgeHeader.Cost);
     const precedence = message.headers.getByte(EdgeHeader.Precedence);
     if (cost === undefined && precedence === undefined) return;
-    const change: Change = {
+    const change: TerminatorChange = {
       ...(cost === undefined ? {} : { cost: Math.min(cost, MAX_COST) }),
       ...(precedence === undefined ? {} : { precedence: knownPrecedence(precedence) }),
     };
@@ -195,17 +200,15 @@ export class Hosting {
     if (waiting === undefined) void this.#update(binding, change);
   }
 
-  async #update(binding: SdkBinding, first: Change): Promise<void> {
-    let change: Change | undefined = first;
+  async #update(binding: SdkBinding, first: TerminatorChange): Promise<void> {
+    let change: TerminatorChange | undefined = first;
     while (change !== undefined && Object.keys(change).length > 0) {
       this.#changes.set(binding, {});
       try {
         await this.#control.updateTerminator({ ...this.#credentials(binding), ...change });
       } catch (error) {
-        this.#log.warn(
-          { err: error, terminatorId: binding.terminatorId },
-          "the controller did not take the new cost or precedence",
-        );
+        const { terminatorId } = binding;
+        this.#log.warn({ err: error, terminatorId }, "the controller did not take the new cost or precedence");
       }
       change = binding.ended.signal.aborted ? undefined : this.#changes.get(binding);
     }
@@ -284,7 +287,6 @@ export class Hosting {
 
   async #create(binding: SdkBinding, message: Message): Promise<void> {
     const h = message.headers;
-    const secret = h.get(EdgeHeader.TerminatorIdentitySecret);
     const peerData = new Map<number, Buffer>();
     if (binding.publicKey !== undefined) peerData.set(PeerData.PublicKey, binding.publicKey);
     const outcome = await this.#control.createTerminator(
@@ -294,8 +296,8 @@ export class Hosting {
         peerData,
         cost: h.getU16(EdgeHeader.Cost) ?? 0,
         precedence: knownPrecedence(h.getByte(EdgeHeader.Precedence) ?? Precedence.Default),
-        ...(binding.instanceId === "" ? {} : { instanceId: binding.instanceId }),
-        ...(secret === undefined ? {} : { instanceSecret: secret }),
+        instanceId: binding.instanceId,
+        instanceSecret: h.get(EdgeHeader.TerminatorIdentitySecret),
       },
       { signal: binding.ended.signal },
     );
@@ -319,12 +321,7 @@ export class Hosting {
     }
   }
 
-  #credentials(binding: SdkBinding): {
-    terminatorId: string;
-    sessionToken: string;
-    apiSessionToken: string;
-    fingerprints: readonly string[];
-  } {
+  #credentials(binding: SdkBinding): SdkCredentials & { terminatorId: string } {
     return {
       terminatorId: binding.terminatorId,
       sessionToken: binding.sessionToken,
@@ -344,8 +341,8 @@ const INTERVAL_MS = 1_000;
 const MAX_OF_ONE = 20;
 
 /**
- * Passes the results of health checks on, as often as the controller can bear: of a listener one in a second, of a client twenty. Of what comes faster the
- * last result of each listener follows.
+ * Passes on the results of health checks, as often as the controller can bear: one per second for a listener, twenty for a
+ * client. Of results that come faster, the last one of each listener follows.
  */
 export class HealthReports {
   readonly #send: (binding: SdkBinding, passed: boolean) => void;

@@ -15,21 +15,16 @@ export interface EdgeSettings {
   xgress: XgressOptions;
 }
 
-/** The settings of an edge listener, and limits that no file sets. */
-export interface EdgeOptions extends EdgeSettings {
+/** Limits that no file sets. */
+export const EDGE_LIMITS = {
   /** How often an SDK whose channel is not read, because a circuit of it is stuck, gets a sign of life. */
-  stoppedHeartbeatMs: number;
-  /** Listeners one identity may have here: each costs memory and a request to the controller, whatever its token is. */
-  maxListeners: number;
-  /** Channels one identity may have here. */
-  maxChannels: number;
-  /** Channels that may wait for their API session to be known, half of them from one address. */
-  maxWaiting: number;
-}
-
-export const EDGE_LIMITS: Omit<EdgeOptions, keyof EdgeSettings> = {
   stoppedHeartbeatMs: 5_000,
+  /** Listeners one identity may have here: each costs memory and a request to the controller, whatever its token is. */
   maxListeners: 10_000,
+  /** Channels one identity may have here. */
   maxChannels: 1_000,
+  /** Channels that may wait for their API session to be known, half of them from one address. */
   maxWaiting: 1_000,
 };
+
+export type EdgeOptions = EdgeSettings & typeof EDGE_LIMITS;

@@ -282,7 +282,7 @@ export class SdkChannel implements CircuitCarrier {
     else this.#counts.droppedAcks++;
     if (outcome === "lost") return true;
     const { connId } = this.#circuits.view;
-    // Nobody can be told without a connection id; the sender's patience ends it.
+    // Without a connection id there is no one to tell; the sender's patience ends it.
     if (type === XgressType.Acknowledgement && connId >= 0) this.send(stateClosed(connId, XGRESS_CLOSED));
     return true;
   }
@@ -315,10 +315,8 @@ export class SdkChannel implements CircuitCarrier {
   #request(message: Message, act: (connId: number) => void): void {
     const connId = connIdOf(message);
     if (connId === undefined) {
-      this.#log.debug(
-        { peer: this.channel.peer.address, contentType: message.contentType },
-        "edge request without a connection id",
-      );
+      const fields = { peer: this.channel.peer.address, contentType: message.contentType };
+      this.#log.debug(fields, "edge request without a connection id");
       return;
     }
     act(connId);

@@ -9,8 +9,9 @@ import {
   TraceHeader,
   XgressControl,
 } from "@sallyport/wire";
+import { traceAnswerAt } from "../xgress/trace-answer.ts";
 
-/** What this kind of hop calls itself in an answer. */
+/** The name of this kind of hop in an answer. */
 const HOP_TYPE = "xgress/edge";
 const MAX_TEXT = 1_024;
 
@@ -55,12 +56,7 @@ export function traceResponseToSdk(connId: number, message: ControlMessage): Out
 export function answerAtEdge(message: ControlMessage): ControlMessage | undefined {
   const hops = message.headers.getU32(TraceHeader.HopCount) ?? 0;
   if (hops > 1) return undefined;
-  const headers = message.headers
-    .clone()
-    .setU32(TraceHeader.HopCount, 0)
-    .setString(TraceHeader.HopType, HOP_TYPE)
-    .setString(TraceHeader.HopId, "");
-  return { ...message, kind: XgressControl.TraceRouteResponse, headers };
+  return traceAnswerAt(HOP_TYPE, message);
 }
 
 /** A trace route that came along the circuit, for the SDK. */

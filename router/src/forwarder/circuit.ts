@@ -89,7 +89,7 @@ export class Circuit {
     this.key = keyOf(id);
   }
 
-  /** The direction that starts at `source`. At most a handful exist: two, and leftovers of reroutes. */
+  /** The direction that starts at `source`. At most a handful exist: two, and stale ones of reroutes. */
   from(source: string): Forward | undefined {
     for (const forward of this.forwards) if (forward.source === source) return forward;
     return undefined;

@@ -1,29 +1,21 @@
 import { FairOutput, type Underlay } from "@sallyport/wire";
 
 /** What the router counts about one link: plain numbers that a timer publishes. */
-export interface LinkCounters {
-  /** Payloads written to it, and their bytes of data. */
-  payloadsOut: number;
-  payloadBytesOut: number;
-  /** Payloads read from it for a circuit of this router, and their bytes of data. */
-  payloadsIn: number;
-  payloadBytesIn: number;
-  /** Payloads that had to wait for room. */
-  held: number;
-  /** Payloads dropped because too much was held already. */
-  dropped: number;
-  /** Retransmissions dropped because their circuit had payloads waiting. */
-  droppedRetransmits: number;
-}
+export type LinkCounters = ReturnType<typeof linkCounters>;
 
-export function linkCounters(): LinkCounters {
+export function linkCounters() {
   return {
+    /** Payloads written to it, and their bytes of data. */
     payloadsOut: 0,
     payloadBytesOut: 0,
+    /** Payloads read from it for a circuit of this router, and their bytes of data. */
     payloadsIn: 0,
     payloadBytesIn: 0,
+    /** Payloads that had to wait for room. */
     held: 0,
+    /** Payloads dropped because too much was held already. */
     dropped: 0,
+    /** Retransmissions dropped because their circuit had payloads waiting. */
     droppedRetransmits: 0,
   };
 }

@@ -127,10 +127,9 @@ export class RouteProcessor implements WorkPool {
   ): Promise<Map<number, Buffer>> {
     const binding = this.#tables.binding(egress.binding);
     if (binding === undefined) {
-      throw new EgressError(
-        RouteErrorCode.MisconfiguredTerminator,
-        `the router has no dialer for binding ${egress.binding}; add it to dialers in its configuration, or change the terminator`,
-      );
+      const text = `the router has no dialer for binding ${egress.binding}`;
+      const remedy = "add it to dialers in its configuration, or change the terminator";
+      throw new EgressError(RouteErrorCode.MisconfiguredTerminator, `${text}; ${remedy}`);
     }
     const dwell = this.#tables.options.xgressDialDwellTimeMs;
     if (dwell > 0) await delay(dwell, undefined, { signal }).catch(() => signal.throwIfAborted());

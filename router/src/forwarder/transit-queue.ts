@@ -17,7 +17,7 @@ export interface TransitRoom {
 /**
  * The memory that waiting transit payloads of all circuits may hold together. When it is used up, the underlays that
  * bring more are paused, but only for a moment: if nothing drained until then, reading goes on and payloads that find
- * no room are dropped (senders retransmit), because two routers that wait for each other would otherwise wait for ever
+ * no room are dropped (senders retransmit), because two routers that wait for each other would otherwise wait without end
  * (docs/protocol/data-path.md, "Push-back").
  */
 export class TransitBudget implements TransitRoom {
@@ -89,7 +89,7 @@ export class TransitBudget implements TransitRoom {
 
 /**
  * What one destination may have of a budget: an SDK that reads nothing, on however many circuits, must not use up what
- * links need. Beyond it its payloads are dropped, and nobody who sends to others is stopped.
+ * links need. Beyond it its payloads are dropped, and senders to other destinations go on.
  */
 export class TransitShare implements TransitRoom {
   readonly #budget: TransitRoom;

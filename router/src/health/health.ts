@@ -1,5 +1,6 @@
 import { BaseType } from "@sallyport/wire";
 import type { ControllerConnection } from "../control/controllers/controller-connection.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Link } from "../link/link.ts";
 
 /** All checks together: healthy when every one of them is. */
@@ -66,15 +67,15 @@ export interface CheckResult {
   readonly healthy: boolean;
   readonly lastCheckTime: string;
   readonly lastCheckDuration: string;
-  readonly err?: CheckError;
-  readonly consecutiveFailures?: number;
-  readonly failingSince?: string;
-  readonly details?: unknown;
+  readonly err: CheckError | undefined;
+  readonly consecutiveFailures: number | undefined;
+  readonly failingSince: string | undefined;
+  readonly details: unknown;
 }
 
-export interface CheckError {
+interface CheckError {
   readonly message: string;
-  readonly cause?: CheckError;
+  readonly cause?: CheckError | undefined;
 }
 
 const NOT_RUN = { message: "didn't run yet" };
@@ -90,7 +91,8 @@ export class HealthCheck {
   #failingSince: number | undefined;
   #at = Date.now();
   #tookNs = 0;
-  #details: { readonly value: unknown } | undefined;
+  /** Undefined before the first look, `null` when it had none. */
+  #details: unknown;
 
   constructor(options: HealthCheckOptions) {
     this.id = options.id;
@@ -113,9 +115,10 @@ export class HealthCheck {
       healthy: this.isHealthy,
       lastCheckTime: seconds(this.#at),
       lastCheckDuration: durationText(this.#tookNs),
-      ...(this.#details === undefined ? {} : { details: this.#details.value }),
-      ...(this.#error === undefined ? {} : { err: this.#error, consecutiveFailures: this.#failures }),
-      ...(this.#failingSince === undefined ? {} : { failingSince: seconds(this.#failingSince) }),
+      details: this.#details,
+      err: this.#error,
+      consecutiveFailures: this.#error && this.#failures,
+      failingSince: this.#failingSince === undefined ? undefined : seconds(this.#failingSince),
     };
   }
 
@@ -129,11 +132,11 @@ export class HealthCheck {
       details = await Promise.race([this.#o.look(limit), rejection(limit, this.#o.timeoutMs)]);
     } catch (error) {
       failure = error ?? new Error("the check failed without a reason");
-      details = error instanceof CheckFailed ? error.details : this.#details?.value;
+      details = error instanceof CheckFailed ? error.details : this.#details;
     }
     this.#at = Date.now();
     this.#tookNs = (performance.now() - started) * 1e6;
-    this.#details = { value: details ?? null };
+    this.#details = details ?? null;
     if (failure === undefined) {
       this.#error = undefined;
       this.#failures = 0;
@@ -167,9 +170,7 @@ function rejection(signal: AbortSignal, timeoutMs: number): Promise<never> {
 
 function errorOf(error: unknown): CheckError {
   if (!(error instanceof Error)) return { message: String(error) };
-  return error.cause === undefined
-    ? { message: error.message }
-    : { message: error.message, cause: errorOf(error.cause) };
+  return { message: error.message, cause: error.cause === undefined ? undefined : errorOf(error.cause) };
 }
 
 /** RFC 3339 to the second. */
@@ -177,18 +178,11 @@ function seconds(at: number): string {
   return new Date(at).toISOString().replace(/\.\d+Z$/, "Z");
 }
 
-/** What the check of the controllers needs of them. */
-export interface CheckedControllers {
-  all(): readonly ControllerConnection[];
-  /** Whether it answered its last heartbeats in time. */
-  isResponsive(controller: ControllerConnection): boolean;
-}
-
 /**
  * Passes when a controller is connected, answers its heartbeats in time, and answers a ping now. Pings go to all of them
  * at once, and the first answer will do. Channels in groups have no pings: there the heartbeats are all that counts.
  */
-export function controllerPing(controllers: CheckedControllers): Look {
+export function controllerPing(controllers: Pick<Controllers, "all" | "isResponsive">): Look {
   return async (signal) => {
     const connected = controllers.all();
     if (connected.length === 0) throw new CheckFailed("no control channels established yet");
@@ -233,7 +227,7 @@ const UNITS = [
   ["µs", 1e3],
 ] as const;
 
-/** A duration as the network's other programs write it: `52.1µs`, `1.5s`, `1m2.5s`; at most three digits behind the point. */
+/** A duration as OpenZiti's programs write it: `52.1µs`, `1.5s`, `1m2.5s`; at most three digits behind the point. */
 export function durationText(ns: number): string {
   if (ns <= 0) return "0s";
   const minutes = Math.floor(ns / 60e9);

@@ -5,14 +5,14 @@ export interface ConnectedControllers {
 }
 
 /**
- * How long a router without a controller counts as ready: what it carries goes on, and a controller that is started anew must not
+ * How long a router without a controller counts as ready: what it carries goes on, and a controller that restarts must not
  * take every router out of its Service.
  */
 const WITHOUT_CONTROLLER_MS = 10 * 60_000;
 
 /**
- * Whether clients should be sent here (docs/router-observability.md, "Health"): once a controller has been connected, until none has been for
- * ten minutes, or the router is about to stop.
+ * Whether clients should be sent here (docs/router-observability.md, "Health"): once a controller has been connected, until
+ * none has been for ten minutes, or the router is about to stop.
  */
 export class Readiness {
   readonly #controllers: ConnectedControllers;
@@ -35,7 +35,7 @@ export class Readiness {
     return this.#now() - this.#seenAt <= WITHOUT_CONTROLLER_MS;
   }
 
-  /** The router is to stop: nobody is to come any more. */
+  /** The router is to stop: no further client should come. */
   leave(): void {
     this.#isLeaving = true;
   }

@@ -56,14 +56,14 @@ export class WebServer {
     this.#failures = boundedLog(options.log);
     const { name, log } = options;
     const shortage = boundedLog(log, { perReason: 1, perMessage: 1 });
-    // Whoever holds connections without end must not keep those out who ask and go, such as a cluster's health checks.
+    // A client that holds connections without end must not keep out those that ask and go, such as a cluster's probes.
     this.#connections = new SharedConnections(MAX_CONNECTIONS, () =>
       shortage.warn({ server: name }, "too many HTTP connections; the oldest ones are ended"),
     );
   }
 
   /**
-   * Takes HTTP clients on a port. Clients that offer no ALPN come here too unless somebody else (SDKs) has them already.
+   * Takes HTTP clients on a port. Clients that offer no ALPN come here too unless another user of the port has them already.
    * @throws HandshakeError `ALPN_TAKEN` when another web server is on the port
    */
   serve(bound: BoundPort): void {
@@ -116,7 +116,7 @@ export class WebServer {
     try {
       const url = URL.parse(request.url ?? "/", "https://router");
       if (url === null) {
-        // Strangers may send anything, and as much of it as they like: nothing for the log.
+        // Unauthenticated clients may send anything, and as much of it as they like: nothing for the log.
         response.statusCode = 400;
         end(response, "");
         return;

@@ -1,12 +1,12 @@
 import { pause, untilAborted } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
-import type { Edge } from "../edge/edge-listener.ts";
+import type { EdgeListener } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { Quiesce } from "./quiesce.ts";
 
 export interface DrainParts {
   readonly quiesce: Pick<Quiesce, "begin">;
-  readonly edge: Pick<Edge, "sendAway"> | undefined;
+  readonly edge: Pick<EdgeListener, "sendAway"> | undefined;
   readonly forwarder: Pick<Forwarder, "ends">;
   readonly log: Logger;
 }
@@ -25,16 +25,15 @@ const LOOK_MS = 50;
  */
 const DATAGRAM_LIMIT_MS = 2_000;
 /**
- * How long hosts keep their listeners here, at most half of the time that there is: when routers are started anew one after the
- * other, a host may just be on its way back to the one before.
+ * How long hosts keep their listeners here, at most half of the limit: when routers are restarted one after the other, a
+ * host may just be on its way back to the one before.
  */
 const HOSTS_STAY_MS = 3_000;
 
 /**
- * Empties a router that is to stop: the controllers choose other terminators, SDKs are sent to other routers as soon as
- * they have no circuit here (hosts after a moment), and circuits that begin or end here go on until they end or the time is up. Circuits that
- * only pass through are not waited for; they are given another path when the links close. Nor are those with datagrams,
- * for longer than 2 s.
+ * Empties a router that is to stop. The controllers choose other terminators. SDKs are sent to other routers as soon as they
+ * have no circuit here, hosts after a moment. Circuits that begin or end here go on until they end or the time is up; those
+ * with datagrams for 2 s at most. Circuits that only pass through get another path when the links close.
  *
  * @returns circuits that still had an end here
  */

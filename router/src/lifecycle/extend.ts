@@ -5,15 +5,14 @@ import { agentSockets, askAgent } from "@sallyport/wire/agent/socket";
 import { RENEWED, ROUTER_APPLICATION, RouterRequest } from "../agent/router-request.ts";
 import { assembly, type Stop } from "../assembly/context.ts";
 import { controlChannels } from "../assembly/control.ts";
-import { endpointsOf } from "../assembly/membership.ts";
+import { certificateRenewal, endpointsOf } from "../assembly/membership.ts";
 import { uncoveredHosts } from "../config/certificate-names.ts";
 import { formatRemark } from "../config/remark.ts";
 import { RouterIdentity } from "../config/router-identity.ts";
 import { firstController } from "../control/controllers/controllers.ts";
 import { ControlError } from "../control/errors.ts";
-import { CertificateRenewal } from "../control/renewal/certificate-renewal.ts";
 
-export interface ExtendOptions {
+interface ExtendOptions {
   readonly config: RouterConfig;
   readonly configFile: string;
   readonly baseDir: string;
@@ -47,7 +46,7 @@ export async function extendRouter(o: ExtendOptions): Promise<{ validTo: string;
   return { validTo: identity.current.leaf.validTo, by: "running" };
 }
 
-/** A controller must be reached within this time where the file says that the router waits for ever. */
+/** How long to wait for a controller where the file says that the router waits without end. */
 const CONTROLLER_MS = 30_000;
 
 /**
@@ -77,15 +76,7 @@ async function extendHere(o: ExtendOptions, identity: RouterIdentity): Promise<v
   const stops: Stop[] = [];
   const context = assembly({ config, configFile, baseDir, identity, log, stops });
   const controllers = controlChannels(context);
-  const renewal = new CertificateRenewal({
-    controllers,
-    identity: () => identity.current,
-    csr: config.csr,
-    files: identity.files,
-    reload: () => identity.reload(),
-    log,
-    extendNow: false,
-  });
+  const renewal = certificateRenewal(context, controllers);
   const waiting = new AbortController();
   try {
     const { endpoints } = await endpointsOf(context);

@@ -1,4 +1,4 @@
-/** Whoever links proves by the key of a leaf who it is; nothing that it sends along proves anything. */
+/** A router that links proves by the key of its leaf who it is; nothing that it sends along proves anything. */
 import {
   dialChannel,
   Headers,
@@ -77,7 +77,7 @@ function presenting(leaf: { certPem: string; keyPem: string }, ...behind: string
 }
 
 describe("GHSA-mrpr-756c-xm47: a link", () => {
-  it("is not made by a stranger who presents a router's certificate and the authority behind its own", async () => {
+  it("is not made by an unknown host that presents a router's certificate and the authority behind its own", async () => {
     const stranger = await (await TestAuthority.create("Stranger")).issue({ commonName: "alpha" });
     await expect(dial(presenting(stranger, alpha.certPem, network.certPem))).rejects.toThrow();
     expect([asked, links]).toEqual([[], []]);
@@ -118,7 +118,7 @@ describe("GHSA-cc5m-7mhm-xh9f: whatever a hello asks for, the router is verified
   ])("%s", async (_what, more) => {
     const gamma = await network.identity("gamma");
     await expect(dial(gamma, more)).rejects.toThrow();
-    // About whoever joins a group that there is not nobody is even asked.
+    // No controller is asked about a connection that joins a group which does not exist.
     for (const each of asked) expect(each).toEqual(["alpha", gamma.leafFingerprint]);
     expect(links).toEqual([]);
   });

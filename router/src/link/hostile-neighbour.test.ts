@@ -1,4 +1,4 @@
-/** A router that somebody has broken into links to another one. */
+/** A router that an attacker controls links to another one. */
 import {
   dialChannel,
   Headers,

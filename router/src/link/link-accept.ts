@@ -45,12 +45,13 @@ const VERIFY_MS = 10_000;
 const MAX_OF_ONE = 100;
 /** Of a link's id and of the names in its hello: they go into keys, metrics and reports. */
 const MAX_NAME = 256;
+const NAMES = [LinkHello.RouterId, LinkHello.Binding, LinkHello.ConnectionId] as const;
 const HALF_MS = 30_000;
 
 /**
  * Accepts links (docs/protocol/links.md, "Who may link"). Identity and trust come from the dialer's leaf certificate
  * alone, whose key the TLS handshake proved: it must chain to this router's anchors, and a controller must know its
- * fingerprint as that of the router the hello names. Whoever fails is closed before any result.
+ * fingerprint as that of the router the hello names. A dialer that fails is closed before any result.
  */
 export function acceptLinks(options: LinkAcceptOptions): () => void {
   const halves = new Map<string, Half>();
@@ -86,10 +87,8 @@ function countChannel(channel: Channel, channelsOf: Map<string, number>): void {
   const routerId = channel.hello.headers.getString(LinkHello.RouterId) ?? "";
   const open = channelsOf.get(routerId) ?? 0;
   if (open >= MAX_OF_ONE) {
-    throw new HandshakeError(
-      "TOO_MANY_LINKS",
-      `router ${routerId} has ${open} connections for links here, the most one may have`,
-    );
+    const text = `router ${routerId} has ${open} connections for links here, the most one may have`;
+    throw new HandshakeError("TOO_MANY_LINKS", text);
   }
   channelsOf.set(routerId, open + 1);
   channel.onClose(() => {
@@ -105,11 +104,8 @@ async function authorize(hello: Hello, peer: Peer, options: LinkAcceptOptions): 
   if (!routerId || hello.idToken === "") {
     throw new HandshakeError("LINK_HELLO_INCOMPLETE", "a link hello must name its link and its router");
   }
-  const { headers, idToken } = hello;
-  const names = [LinkHello.RouterId, LinkHello.Binding, LinkHello.ConnectionId].map(
-    (key) => headers.get(key)?.length ?? 0,
-  );
-  if (Math.max(idToken.length, ...names) > MAX_NAME) {
+  const lengths = NAMES.map((key) => hello.headers.get(key)?.length ?? 0);
+  if (Math.max(hello.idToken.length, ...lengths) > MAX_NAME) {
     throw new HandshakeError("LINK_HELLO_TOO_LONG", `a link hello has a name of more than ${MAX_NAME} characters`);
   }
   if (routerId === options.routerId) throw new HandshakeError("LINK_TO_SELF", "a router does not link to itself");
@@ -166,6 +162,6 @@ function linkOf(channel: Channel, ackChannel: Channel | undefined, options: Link
     dialAddress: options.advertise,
     isDialed: false,
     channel,
-    ...(ackChannel === undefined ? {} : { ackChannel }),
+    ackChannel,
   });
 }

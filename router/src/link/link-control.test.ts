@@ -40,7 +40,7 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   measured = 0;
-  // One that nobody else is given while the controller is away.
+  // One that is given to no one else while the controller is away.
   controller = await ScriptedController.start(controllerIdentity, "ctrl1", await freePort());
   controllers = testControllers(alphaIdentity);
   control = new LinkControl(controllers, silentLogger, () => measured++);

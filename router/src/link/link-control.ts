@@ -46,14 +46,7 @@ export class LinkControl implements LinkReports {
     this.#manager = manager;
     this.#controllers.handle(ControlType.PeerStateChanges, (message) => {
       const { changes } = decodeControl(ctrlPb.PeerStateChangesSchema, message.body);
-      manager.peersChanged(
-        changes.map((change) => ({
-          id: change.id,
-          version: change.version,
-          state: peerState(change.state),
-          listeners: change.listeners,
-        })),
-      );
+      manager.peersChanged(changes.map((change) => ({ ...change, state: peerState(change.state) })));
     });
     this.#controllers.handle(ControlType.Fault, (message, controller) => {
       const fault = decodeControl(ctrlPb.FaultSchema, message.body);
@@ -81,10 +74,8 @@ export class LinkControl implements LinkReports {
     const reply = await controller.channel.request({ contentType: ControlType.VerifyRouter, body }, { timeoutMs });
     if (reply.headers.getBool(BaseHeader.ResultSuccess) === true) return;
     const why = reply.body.toString("utf8");
-    throw new HandshakeError(
-      "ROUTER_NOT_VERIFIED",
-      `controller ${controller.id} does not vouch for ${routerId}: ${why}`,
-    );
+    const text = `controller ${controller.id} does not vouch for ${routerId}: ${why}`;
+    throw new HandshakeError("ROUTER_NOT_VERIFIED", text);
   }
 
   established(link: Link): void {

@@ -26,7 +26,7 @@ export interface LinkDialRequest {
   /** `tls:host:port` */
   readonly address: string;
   readonly dialerBinding: string;
-  readonly localAddress?: string;
+  readonly localAddress?: string | undefined;
   readonly timeoutMs: number;
   /** The router is dialled through this proxy. */
   readonly proxy?: HttpProxy | undefined;
@@ -34,7 +34,7 @@ export interface LinkDialRequest {
   readonly limits?: ChannelLimits;
 }
 
-export interface LinkDialed {
+interface LinkDialed {
   readonly channel: Channel;
   readonly ackChannel?: Channel;
   /** What it became: a peer that does not know groups answers as a single link. */
@@ -102,10 +102,9 @@ async function dialPart(
   const [leaf] = channel.peer.certificates;
   const proven = leaf === undefined ? undefined : commonName(leaf);
   if (channel.remoteId !== request.peerId || proven !== request.peerId) {
-    const error = new HandshakeError(
-      "WRONG_ROUTER",
-      `expected router ${request.peerId} at ${request.address}, ${channel.remoteId} answered with the certificate of ${proven ?? "nobody"}`,
-    );
+    const found = `${channel.remoteId} answered with the certificate of ${proven ?? "nobody"}`;
+    const text = `expected router ${request.peerId} at ${request.address}, ${found}`;
+    const error = new HandshakeError("WRONG_ROUTER", text);
     channel.close(error);
     throw error;
   }

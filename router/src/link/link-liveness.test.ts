@@ -171,7 +171,7 @@ describe("a link that does not answer", () => {
     const answered = [0, 0];
     const address = await grantingRouter((channel) => {
       const at = halves.push(channel) - 1;
-      // As the peer's routers: either half is closed when it gets no answer.
+      // As OpenZiti's routers: either half is closed when it gets no answer.
       const onLatency = (): void => {
         answered[at] = (answered[at] ?? 0) + 1;
       };

@@ -188,7 +188,7 @@ describe.each(["127.0.0.1", "::1"])("over %s", (host) => {
       expect(only(alpha).isClosed).toBe(false);
     });
 
-    it("without a group in common, to itself, or to nobody", async () => {
+    it("without a group in common, to itself, or to no router", async () => {
       const alpha = await startRouter("alpha", { dialers: [dialer] });
       const beta = await startRouter("beta");
       alpha.links.peersChanged([healthy(beta, { groups: ["other"] }), healthy(alpha)]);

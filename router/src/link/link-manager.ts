@@ -2,7 +2,7 @@ import { Listeners } from "@sallyport/async";
 import { type LinkDialerConfig, OUT_QUEUE_SIZE } from "@sallyport/router-config";
 import { boundedLog, type HttpProxy, type Identity, type LineBounds, type Logger } from "@sallyport/wire";
 import { channelLimits } from "../config/options.ts";
-import type { LinkPort } from "../forwarder/link-destination.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
 import { MeasuredPool, type WorkPool } from "../metrics/work-pool.ts";
 import {
   type DialBackoff,
@@ -24,12 +24,6 @@ export interface ResolvedDialer extends Omit<LinkDialerConfig, "bind"> {
   readonly localAddress?: string;
 }
 
-/** Where links go when they are up. */
-export interface LinkForwarder {
-  addLink(port: LinkPort): void;
-  removeLink(id: string, channel?: LinkPort["channel"]): void;
-}
-
 /** What the controllers are told. */
 export interface LinkReports {
   established(link: Link): void;
@@ -49,7 +43,8 @@ export interface LinkManagerOptions {
   readonly dialQueueLength: number;
   /** Other routers are dialled through this proxy. */
   readonly proxy?: HttpProxy | undefined;
-  readonly forwarder: LinkForwarder;
+  /** Where links go when they are up. */
+  readonly forwarder: Pick<Forwarder, "addLink" | "removeLink">;
   readonly reports: LinkReports;
   readonly log: Logger;
   /** How often due dials, missing connections and silent links are looked for; 1 s. */
@@ -92,7 +87,6 @@ export class LinkManager {
     this.#timer.unref();
   }
 
-  /** Who dials. */
   get dialers(): WorkPool {
     return this.#queue;
   }
@@ -147,13 +141,8 @@ export class LinkManager {
   #peerHealthy(change: PeerChange): void {
     const known = this.#peers.get(change.id);
     const cameBack = known !== undefined && !known.isHealthy;
-    this.#peers.set(change.id, {
-      id: change.id,
-      version: change.version,
-      isHealthy: true,
-      unhealthySince: undefined,
-      listeners: change.listeners,
-    });
+    const { id, version, listeners } = change;
+    this.#peers.set(id, { id, version, listeners, isHealthy: true, unhealthySince: undefined });
     const wanted = new Map<string, DialState>();
     for (const [dialerIndex, dialer] of this.#o.dialers.entries()) {
       for (const listener of change.listeners) {
@@ -172,9 +161,7 @@ export class LinkManager {
         if (this.#registry.byKey(key) !== undefined && state.status === "pending") state.established(performance.now());
         const hasMoved = state.listener.address !== listener.address;
         state.listener = listener;
-        if (hasMoved) {
-          this.#registry.byKey(key)?.close(new Error("the listener's address changed"));
-        }
+        if (hasMoved) this.#registry.byKey(key)?.close(new Error("the listener's address changed"));
         if (cameBack) state.hurry(now);
       }
     }
@@ -251,7 +238,7 @@ export class LinkManager {
           address,
           dialerBinding: dialer.bindingName,
           timeoutMs: dialer.options.connectTimeoutMs,
-          ...(dialer.localAddress === undefined ? {} : { localAddress: dialer.localAddress }),
+          localAddress: dialer.localAddress,
           limits: channelLimits(dialer.options, OUT_QUEUE_SIZE.channel),
           proxy: this.#o.proxy,
         },
@@ -310,7 +297,7 @@ export class LinkManager {
       checkIntervalMs: heartbeats.checkInterval,
       closeUnresponsiveMs: heartbeats.closeUnresponsiveTimeout,
     };
-    // The peer's routers close a link when its half for acknowledgements answers none.
+    // OpenZiti's routers close a link when its half for acknowledgements answers no heartbeat.
     link.ackChannel?.enableHeartbeats(options);
     let measured = false;
     link.channel.enableHeartbeats({
@@ -321,10 +308,8 @@ export class LinkManager {
         measured = true;
       },
     });
-    this.#log.info(
-      { linkId: link.id, peerId: link.peerId, iteration: link.iteration, dialed: link.isDialed, form: link.form },
-      "link established",
-    );
+    const { id: linkId, peerId, iteration, isDialed: dialed, form } = link;
+    this.#log.info({ linkId, peerId, iteration, dialed, form }, "link established");
     const state = this.#states.get(link.key);
     if (state !== undefined && state.status !== "dialing") state.established(performance.now());
     if (link.isDialed) reports.established(link);
@@ -334,10 +319,8 @@ export class LinkManager {
   #removed(link: Link, wasCurrent: boolean, reason: Error | undefined, heir: Link | undefined): void {
     this.#o.forwarder.removeLink(link.id, link.channel);
     if (this.#stop.signal.aborted) return;
-    this.#log.info(
-      { linkId: link.id, peerId: link.peerId, iteration: link.iteration, reason: reason?.message, wasCurrent },
-      "link closed",
-    );
+    const { id: linkId, peerId, iteration } = link;
+    this.#log.info({ linkId, peerId, iteration, reason: reason?.message, wasCurrent }, "link closed");
     if (!wasCurrent) return;
     this.#o.reports.failed(link);
     if (heir !== undefined) return;

@@ -151,7 +151,7 @@ describe("equal and closed links", () => {
 });
 
 describe("a contest of which the winner does not live", () => {
-  it("gives the place back: nobody was told of a duplicate, and the link that worked goes on", () => {
+  it("gives the place back: no controller was told of a duplicate, and the link that worked goes on", () => {
     const working = accepted("b").prove();
     register(working);
     const winner = dialed("a");

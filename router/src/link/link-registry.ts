@@ -154,12 +154,7 @@ export class LinkRegistry {
 }
 
 /** A link as far as a contest between duplicates looks at it. */
-export interface Contestant {
-  readonly id: string;
-  readonly isClosed: boolean;
-  /** How many duplicates it has turned away. */
-  readonly duplicatesRejected: number;
-}
+type Contestant = Readonly<Pick<Link, "id" | "isClosed" | "duplicatesRejected">>;
 
 /** A link that has turned away this many duplicates gives way: the other end evidently does not see it. */
 const MAX_REJECTED_DUPLICATES = 5;

@@ -33,7 +33,13 @@ const UNRESPONSIVE_AFTER_MS = 30_000;
 const MAX_PROBES = 2;
 const NS_PER_MS = 1e6;
 
-export interface LinkFacts {
+type LinkFacts = Pick<
+  Link,
+  "id" | "key" | "peerId" | "peerVersion" | "iteration" | "form" | "protocol" | "dialAddress" | "isDialed" | "channel"
+> & { readonly ackChannel?: Channel | undefined };
+
+/** An established link to another router: one channel, or two when it is split. */
+export class Link implements LinkPort {
   readonly id: string;
   readonly key: string;
   readonly peerId: string;
@@ -46,21 +52,6 @@ export interface LinkFacts {
   readonly isDialed: boolean;
   readonly channel: Channel;
   /** Second half of a split link. */
-  readonly ackChannel?: Channel;
-}
-
-/** An established link to another router: one channel, or two when it is split. */
-export class Link implements LinkPort {
-  readonly id: string;
-  readonly key: string;
-  readonly peerId: string;
-  readonly peerVersion: string;
-  readonly iteration: number;
-  readonly form: LinkForm;
-  readonly protocol: string;
-  readonly dialAddress: string;
-  readonly isDialed: boolean;
-  readonly channel: Channel;
   readonly ackChannel: Channel | undefined;
   readonly latency = new Histogram();
   /** Nanoseconds that a frame waits here before the system takes it. */
@@ -110,12 +101,10 @@ export class Link implements LinkPort {
     this.ackChannel?.close(reason);
   }
 
-  /** Whether the other end has answered on it. A listener of the peer's kind may grant a link and close it when it has asked who dials. */
-  get isProven(): boolean {
-    return this.#isProven;
-  }
-
-  /** Calls `proven` when the other end has answered, at once if it has. */
+  /**
+   * Calls `proven` when the other end has answered, at once if it has. OpenZiti's listeners may grant a link and close it
+   * once they have verified the dialer.
+   */
   onProven(proven: () => void): void {
     if (this.#isProven) proven();
     else this.#whenProven.push(proven);
@@ -132,7 +121,7 @@ export class Link implements LinkPort {
     for (const proven of this.#whenProven.splice(0)) proven();
   }
 
-  /** Marks a link that has long not answered, so that no new path is laid over it; true when it is marked by this call. `now`: `performance.now()`. */
+  /** Marks a link that has long not answered, so that no new path uses it; true when this call marks it. `now`: `performance.now()`. */
   checkAnswers(now: number): boolean {
     if (this.#isSilent || now - this.#answeredAt < UNRESPONSIVE_AFTER_MS) return false;
     this.#isSilent = true;

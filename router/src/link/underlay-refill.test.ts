@@ -57,7 +57,7 @@ describe("the further connections of a link", () => {
     expect(log.slice(4)).toEqual(["link.ack"]);
   });
 
-  it("wait 2 s more after each failure in a row, at most a minute, and are tried for ever", async () => {
+  it("wait 2 s more after each failure in a row, at most a minute, and are tried without end", async () => {
     const { link, log, refill, settled } = scripted(Array.from({ length: 100 }, () => false));
     refill.look(link, target);
     await settled();

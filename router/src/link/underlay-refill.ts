@@ -1,5 +1,6 @@
 import { errorText, pause } from "@sallyport/async";
-import { type Channel, dialUnderlay, LinkUnderlay, type Logger } from "@sallyport/wire";
+import { dialUnderlay, LinkUnderlay, type Logger } from "@sallyport/wire";
+import type { Link } from "./link.ts";
 
 /** How many connections a grouped link is to have. */
 export interface RefillTarget {
@@ -12,13 +13,7 @@ export interface RefillTarget {
 }
 
 /** A grouped link as far as its connections are concerned. */
-export interface RefillableLink {
-  readonly id: string;
-  readonly isClosed: boolean;
-  readonly channel: Channel;
-  /** Open connections of a type. */
-  count(type: string): number;
-}
+export type RefillableLink = Pick<Link, "id" | "isClosed" | "channel" | "count">;
 
 const STEP_MS = 2000;
 const MAX_PAUSE_MS = 60_000;
@@ -30,7 +25,7 @@ export function refillPause(failures: number): number {
 }
 
 /** Which connection a link lacks: those of the default type first. */
-export function missingType(link: RefillableLink, target: RefillTarget): string | undefined {
+function missingType(link: RefillableLink, target: RefillTarget): string | undefined {
   if (link.count(LinkUnderlay.Default) < target.maxDefaultConnections) return LinkUnderlay.Default;
   return link.count(LinkUnderlay.Ack) < target.maxAckConnections ? LinkUnderlay.Ack : undefined;
 }

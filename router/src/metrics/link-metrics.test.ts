@@ -31,7 +31,7 @@ test("what a link counted goes with it, the sums over all links stay", () => {
   expect(new Map(metrics.histograms()).get("fabric.tx.msgsize")?.count).toBe(5);
 });
 
-test("a link that came back under its old id begins anew, and nothing is counted twice", () => {
+test("a link that came back under its old id starts again, and nothing is counted twice", () => {
   let counters = { ...linkCounters(), payloadBytesOut: 100, payloadsOut: 1 };
   const metrics = new LinkMetrics(() => [{ id: "l1", counters, histograms: () => [] }]);
   for (let i = 0; i < 3; i++) expect(Object.fromEntries(metrics.totals())["fabric.tx.bytesrate"]).toBe(100);

@@ -14,7 +14,7 @@ test("a meter starts with the first rate it sees, and lets the past fade", () =>
   expect(meanRate).toBeCloseTo(50 / 65);
 });
 
-test("a counter that began anew does not make a meter fall", () => {
+test("a counter that started again does not make a meter fall", () => {
   const meter = new Meter(0);
   meter.tick(50, 5_000);
   meter.tick(20, 10_000);

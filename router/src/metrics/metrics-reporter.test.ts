@@ -80,7 +80,7 @@ it("reports all kinds; what has no sample is left out, and one controller of sev
   const next = async (from: ScriptedController) => read(await from.next(ControlType.Metrics));
   const numberOf = (report: metricsPb.MetricsMessage) => report.intValues["edge.connections"] ?? 0n;
   let [one, two] = [await next(both[0]), await next(both[1])];
-  // Whoever was connected before the other may have had reports alone.
+  // The controller that connected first may have had reports alone.
   while (numberOf(one) < numberOf(two)) one = await next(both[0]);
   while (numberOf(two) < numberOf(one)) two = await next(both[1]);
   expect([one.doNotPropagate, two.doNotPropagate].sort()).toEqual([false, true]);

@@ -3,15 +3,15 @@ import type { Histogram } from "./histogram.ts";
 import type { MetricsSource } from "./router-metrics.ts";
 
 /** A value of a family: labels as text between braces, or nothing. */
-interface Sample {
+interface MetricSample {
   readonly suffix: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-interface Family {
+interface MetricFamily {
   readonly type: "counter" | "gauge" | "summary";
-  readonly samples: Sample[];
+  readonly samples: MetricSample[];
 }
 
 const PREFIX = "sallyport_router_";
@@ -25,8 +25,8 @@ const LABELLED: readonly [pattern: RegExp, label: string][] = [
 
 /** All that is measured in the text format of Prometheus, version 0.0.4 (docs/router-observability.md, "Prometheus"). */
 export function prometheusText(source: MetricsSource, info: Readonly<Record<string, string>>): string {
-  const families = new Map<string, Family>();
-  const add = (name: string, type: Family["type"], ...samples: Sample[]): void => {
+  const families = new Map<string, MetricFamily>();
+  const add = (name: string, type: MetricFamily["type"], ...samples: MetricSample[]): void => {
     const family = families.get(name) ?? { type, samples: [] };
     families.set(name, family);
     family.samples.push(...samples);
@@ -56,14 +56,14 @@ export function prometheusText(source: MetricsSource, info: Readonly<Record<stri
   return [...families].map(([name, family]) => familyText(name, family)).join("");
 }
 
-function familyText(name: string, { type, samples }: Family): string {
+function familyText(name: string, { type, samples }: MetricFamily): string {
   const lines = samples.map(
     ({ suffix, labels, value }) => `${name}${suffix}${labelText(labels)} ${numberText(value)}\n`,
   );
   return `# TYPE ${name} ${type}\n${lines.join("")}`;
 }
 
-function summary(histogram: Histogram, labels: Readonly<Record<string, string>>, unit: number): Sample[] {
+function summary(histogram: Histogram, labels: Readonly<Record<string, string>>, unit: number): MetricSample[] {
   const { count, mean, percentiles } = histogram.snapshot();
   const quantiles = QUANTILES.map((quantile, i) => ({
     suffix: "",

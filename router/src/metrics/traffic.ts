@@ -3,8 +3,8 @@ import type { Circuit, Forward } from "../forwarder/circuit.ts";
 import { type Histogram, MeanSamples } from "./histogram.ts";
 
 /**
- * The ways of payloads through a router: from (`rx`) and to (`tx`) who began a circuit here (`ingress`), who it leads to
- * here (`egress`), and other routers (`fabric`).
+ * The ways of payloads through a router: from (`rx`) and to (`tx`) the client that began a circuit here (`ingress`), the
+ * host that it leads to here (`egress`), and other routers (`fabric`).
  */
 const TRAFFIC_KINDS = ["ingress.rx", "ingress.tx", "egress.rx", "egress.tx", "fabric.rx", "fabric.tx"] as const;
 export type TrafficKind = (typeof TRAFFIC_KINDS)[number];
@@ -12,17 +12,12 @@ export type TrafficKind = (typeof TRAFFIC_KINDS)[number];
 /** The kinds that a direction of a circuit counts for: where its payloads come from, and where they go. */
 export function kindsOf(circuit: Circuit, forward: Forward): readonly [from: TrafficKind, to: TrafficKind] {
   const back = circuit.forwards.find((other) => other.target === forward.source);
-  return [from(back?.leadsTo), to(forward.leadsTo)];
+  return [`${sideOf(back?.leadsTo)}.rx`, `${sideOf(forward.leadsTo)}.tx`];
 }
 
-function from(type: number | undefined): TrafficKind {
-  if (type === DestinationType.Start) return "ingress.rx";
-  return type === DestinationType.End ? "egress.rx" : "fabric.rx";
-}
-
-function to(type: number): TrafficKind {
-  if (type === DestinationType.Start) return "ingress.tx";
-  return type === DestinationType.End ? "egress.tx" : "fabric.tx";
+function sideOf(type: number | undefined): "ingress" | "egress" | "fabric" {
+  if (type === DestinationType.Start) return "ingress";
+  return type === DestinationType.End ? "egress" : "fabric";
 }
 
 const SIDES = ["ingress.rx", "ingress.tx", "egress.rx", "egress.tx"] as const;

@@ -116,7 +116,7 @@ it("counts the last bytes of circuits that have ended, whether they wait in the 
   usage.close();
 });
 
-it("drops the oldest interval, and says so, when nobody takes what is far too much", () => {
+it("drops the oldest interval, and says so, when no controller takes what is far too much", () => {
   const warn = vi.fn();
   const circuits: Circuit[] = [];
   const usage = new Usage({

@@ -94,7 +94,7 @@ export class ScriptedController {
       const timer = setTimeout(() => {
         remove();
         const types = this.received.map((message) => message.contentType).join(" ");
-        reject(new Error(`the controller waited in vain; it received: ${types}`));
+        reject(new Error(`the controller waited without success; it received: ${types}`));
       }, 10_000);
       const look = (): void => {
         if (!condition()) return;

@@ -14,7 +14,7 @@ import { TestAuthority } from "@sallyport/wire/testing";
 import type { CircuitCreated, SdkCircuitRequest } from "../control/control-plane.ts";
 import { EdgeCtrlError } from "../control/errors.ts";
 import { type EdgeCounters, edgeCounters } from "../edge/edge-counters.ts";
-import { type Edge, startEdge } from "../edge/edge-listener.ts";
+import { EdgeListener } from "../edge/edge-listener.ts";
 import type { EdgeOptions } from "../edge/options.ts";
 import type { Fault } from "../forwarder/fault-reports.ts";
 import { Forwarder } from "../forwarder/forwarder.ts";
@@ -237,7 +237,7 @@ export class TestRouter {
   readonly port: TlsPort;
   readonly forwarder: Forwarder;
   readonly control: TestControl;
-  readonly edge: Edge;
+  readonly edge: EdgeListener;
   readonly counters: EdgeCounters;
 
   private constructor(
@@ -246,7 +246,7 @@ export class TestRouter {
     port: TlsPort,
     forwarder: Forwarder,
     control: TestControl,
-    edge: Edge,
+    edge: EdgeListener,
     counters: EdgeCounters,
   ) {
     this.id = id;
@@ -274,7 +274,7 @@ export class TestRouter {
     forwarder.onFault((fault) => control.sendFault(fault));
     forwarder.startScans();
     const counters = edgeCounters();
-    const edge = startEdge({
+    const edge = new EdgeListener({
       counters,
       ports: [{ port, options: { ...DEFAULT_EDGE_OPTIONS, ...o.edge } }],
       control,

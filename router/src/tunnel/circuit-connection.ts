@@ -39,7 +39,7 @@ class ConnectionPort implements LocalPort {
   }
 
   stopSending(): void {
-    // What is written from now on is dropped; whoever waits for room must not wait for ever.
+    // What is written from now on is dropped; a writer that waits for room must not wait without end.
     this.#connection.hasRoom();
   }
 
@@ -58,7 +58,7 @@ class ConnectionPort implements LocalPort {
 
 /**
  * The end of a circuit in this router, as its tunneler sees it: bytes in and out, encrypted between the ends when both
- * gave their keys. What arrives before anybody listens is held by the xgress.
+ * gave their keys. The xgress holds what arrives before there is a handler.
  */
 export class CircuitConnection implements OverlayConnection {
   readonly circuitId: string;
@@ -72,7 +72,7 @@ export class CircuitConnection implements OverlayConnection {
   readonly #onEnd: () => void;
   #xgress: Xgress | undefined;
   #handler: OverlayHandler | undefined;
-  /** There was room again before anybody could be told. */
+  /** There was room again before there was a handler to tell. */
   #hadRoom = false;
   /** Plain bytes that were decrypted and found no room. */
   #refused: Buffer | undefined;

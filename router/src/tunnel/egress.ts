@@ -9,18 +9,12 @@ import type { TransportEgressOptions } from "../xgress/transport/transport-egres
 import { CircuitConnection } from "./circuit-connection.ts";
 import type { ServiceDialHandler } from "./hosted-terminators.ts";
 
-/** Makes the connection of a circuit that ends here. */
-export type TerminateCircuit = (
-  request: EgressRequest,
-  kind: ConnectionKind,
-  endToEnd: EndToEnd | undefined,
-) => OverlayConnection;
-
-export interface TunnelEgressOptions {
+interface TunnelEgressOptions {
   /** The terminator of an id; undefined: it is not here. */
   readonly find: (terminatorId: string) => ServiceDialHandler | undefined;
   readonly sodium: Sodium;
-  readonly terminate: TerminateCircuit;
+  /** Makes the connection of a circuit that ends here. */
+  terminate(request: EgressRequest, kind: ConnectionKind, endToEnd: EndToEnd | undefined): OverlayConnection;
   readonly log: Logger;
 }
 
@@ -50,10 +44,8 @@ export class TunnelEgress implements EgressBinding {
     const timeout = AbortSignal.timeout(request.timeoutMs);
     const signal = AbortSignal.any([request.signal, timeout]);
     const late = (): void => {
-      const timedOut = new EgressError(
-        RouteErrorCode.DialTimedOut,
-        `service ${hosted.service.name} did not answer within ${request.timeoutMs} ms`,
-      );
+      const text = `service ${hosted.service.name} did not answer within ${request.timeoutMs} ms`;
+      const timedOut = new EgressError(RouteErrorCode.DialTimedOut, text);
       outcome.reject(request.signal.aborted ? request.signal.reason : timedOut);
     };
     signal.addEventListener("abort", late, { once: true });
@@ -90,9 +82,7 @@ export class TunnelEgress implements EgressBinding {
 }
 
 function dialError(error: unknown): EgressError {
-  if (error instanceof EgressError) return error;
-  const text = errorText(error);
-  return new EgressError(codeOf(error), text, { cause: error });
+  return error instanceof EgressError ? error : new EgressError(codeOf(error), errorText(error), { cause: error });
 }
 
 /** What the network said about the target; it may lie below what others said of it. */
@@ -143,7 +133,7 @@ class EdgeTransportEgress implements EgressBinding {
 }
 
 /** The public key that the dialling end of a circuit sent along; undefined when it asks for no encryption. @throws EgressError */
-export function dialerKeyOf(peerData: ReadonlyMap<number, Buffer>): Buffer | undefined {
+function dialerKeyOf(peerData: ReadonlyMap<number, Buffer>): Buffer | undefined {
   const key = peerData.get(PeerData.PublicKey);
   if (key === undefined || key.length === KEY_BYTES) return key;
   const text = `expected a public key of ${KEY_BYTES} bytes from the dialling end, got ${key.length}`;
@@ -151,7 +141,7 @@ export function dialerKeyOf(peerData: ReadonlyMap<number, Buffer>): Buffer | und
 }
 
 /** The host's side of the encryption with a dialling end, with a key pair of its own, whose public half goes into `answer`. */
-export function encryptionWith(sodium: Sodium, dialerKey: Buffer, answer: Map<number, Buffer>): EndToEnd {
+function encryptionWith(sodium: Sodium, dialerKey: Buffer, answer: Map<number, Buffer>): EndToEnd {
   const own = sodium.createKeyPair();
   answer.set(PeerData.PublicKey, own.publicKey);
   return new EndToEnd({ sodium, keys: sodium.sessionKeys("server", own, dialerKey) });

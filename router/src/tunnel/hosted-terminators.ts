@@ -12,7 +12,7 @@ import type { TunnelControl } from "../control/tunnel/tunnel-control.ts";
 
 /**
  * The id of a terminator that this router hosts by itself: the same after a restart, so that the one that is still
- * known at the controller is taken up again, and nobody else can know it beforehand.
+ * known at the controller is taken up again, and no other host can know it beforehand.
  *
  * @param secret something only this router has
  * @param parts what the terminator is for
@@ -52,7 +52,7 @@ const SETTLE_MS = 10_000;
 /** The terminators of the router's own tunneler, by id. The control plane keeps them at the controllers. */
 export class HostedTerminators {
   readonly #o: HostedTerminatorsOptions;
-  readonly #terminators = new Map<string, Terminator>();
+  readonly #terminators = new Map<string, TunnelTerminator>();
   /** How often the same terminator was made: an id that is being removed must not be created again at the same time. */
   readonly #generations = new Map<string, number>();
   readonly #unsubscribe: () => void;
@@ -91,7 +91,7 @@ export class HostedTerminators {
   }
 
   host(service: OverlayService, o: OverlayHosting): HostedTerminator {
-    const terminator = new Terminator(service, o, {
+    const terminator = new TunnelTerminator(service, o, {
       ...this.#o,
       newId: () => this.#newId([service.id, o.index, o.instanceId ?? ""]),
       enter: (id, entry) => {
@@ -124,11 +124,11 @@ export class HostedTerminators {
 
 interface TerminatorPlace extends HostedTerminatorsOptions {
   newId(): string;
-  enter(id: string, terminator: Terminator): void;
+  enter(id: string, terminator: TunnelTerminator): void;
   leave(id: string): void;
 }
 
-class Terminator implements HostedTerminator, ServiceDialHandler {
+class TunnelTerminator implements HostedTerminator, ServiceDialHandler {
   readonly service: OverlayService;
   readonly onDial: OverlayHosting["onDial"];
   readonly #place: TerminatorPlace;
@@ -160,7 +160,7 @@ class Terminator implements HostedTerminator, ServiceDialHandler {
         serviceName: this.service.name,
         cost: this.#cost,
         precedence: this.#precedence,
-        ...(this.#instanceId === undefined ? {} : { instanceId: this.#instanceId }),
+        instanceId: this.#instanceId,
       })
       .then(
         ({ result }) => {
@@ -174,7 +174,7 @@ class Terminator implements HostedTerminator, ServiceDialHandler {
       );
   }
 
-  /** The id is somebody else's: the terminator goes on under another one. */
+  /** The id belongs to another host: the terminator goes on under a new one. */
   renamed(): void {
     this.#place.leave(this.#id);
     if (!this.#closed) this.open();
@@ -187,10 +187,9 @@ class Terminator implements HostedTerminator, ServiceDialHandler {
     try {
       await this.#place.control.updateTerminator(this.#id, { cost: o.cost, precedence });
     } catch (error) {
-      this.#place.log.warn(
-        { serviceName: this.service.name, terminatorId: this.#id, err: error },
-        "the controller did not take the new cost or precedence; it gets them with the terminator next time",
-      );
+      const fields = { serviceName: this.service.name, terminatorId: this.#id, err: error };
+      const text = "the controller did not take the new cost or precedence; it gets them with the terminator next time";
+      this.#place.log.warn(fields, text);
     }
   }
 

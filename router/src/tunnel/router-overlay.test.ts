@@ -258,7 +258,7 @@ describe.each([true, false])("the overlay of routers (end-to-end encryption: %s)
     expect(await route(silent, key)).toMatchObject({ errorCode: RouteErrorCode.DialTimedOut });
   });
 
-  it("gives a circuit back that nobody wants any more", async () => {
+  it("gives a circuit back whose client has left", async () => {
     const abort = new AbortController();
     await host(async (dial) => {
       abort.abort(new Error("the client left"));
@@ -269,7 +269,7 @@ describe.each([true, false])("the overlay of routers (end-to-end encryption: %s)
     expect(network.faults.map(({ subject }) => subject)).toContain(0);
   });
 
-  it("keeps terminators under ids of its own, and takes another one when that is somebody else's", async () => {
+  it("keeps terminators under ids of its own, and takes another one when that belongs to another host", async () => {
     const terminator = await host(async (dial) => dial.reject("no"));
     const [first] = b.control.created;
     expect(first).toMatchObject({ serviceId: "s1", serviceName: "svc", cost: 3, precedence: 0 });

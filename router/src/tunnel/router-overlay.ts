@@ -13,7 +13,6 @@ import { FaultSubject, type Logger, PeerData, precedenceName, Xgress, type Xgres
 import type { CircuitCreated } from "../control/control-plane.ts";
 import type { TunnelControl } from "../control/tunnel/tunnel-control.ts";
 import type { TunnelerService, TunnelIdentity } from "../control/tunnel/tunnel-identity.ts";
-import type { EgressRequest } from "../forwarder/egress.ts";
 import type { Fault } from "../forwarder/fault-reports.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { CircuitConnection } from "./circuit-connection.ts";
@@ -45,7 +44,7 @@ export interface RouterOverlayOptions {
   readonly settleMs?: number;
 }
 
-const NOBODY: OverlayIdentity = { id: "", name: "", appData: {} };
+const NO_IDENTITY: OverlayIdentity = { id: "", name: "", appData: {} };
 const NO_SERVICES: ReadonlyMap<string, OverlayService> = new Map();
 
 /**
@@ -64,12 +63,13 @@ export class RouterOverlay implements Overlay {
 
   constructor(options: RouterOverlayOptions) {
     this.#o = options;
-    this.#identity = { ...NOBODY, id: options.routerId };
+    this.#identity = { ...NO_IDENTITY, id: options.routerId };
     this.#hosted = new HostedTerminators(options);
     this.egress = new TunnelEgress({
       ...options,
       find: (id) => this.#hosted.find(id),
-      terminate: (request, kind, endToEnd) => this.#terminate(request, kind, endToEnd),
+      terminate: (request, kind, endToEnd) =>
+        this.#open({ ...request, side: "terminator" }, kind, endToEnd, options.hosted),
     });
   }
 
@@ -89,7 +89,7 @@ export class RouterOverlay implements Overlay {
 
   onServices(listener: (services: ReadonlyMap<string, OverlayService>) => void): () => void {
     const unsubscribe = this.#o.control.onIdentity((identity) => {
-      this.#identity = identity ?? { ...NOBODY, id: this.#o.routerId };
+      this.#identity = identity ?? { ...NO_IDENTITY, id: this.#o.routerId };
       this.#hosted.servicesKnown();
       listener(identity === undefined ? NO_SERVICES : servicesOf(identity));
     });
@@ -109,7 +109,7 @@ export class RouterOverlay implements Overlay {
     if (Object.keys(o.appData).length > 0) peerData.set(PeerData.AppData, Buffer.from(JSON.stringify(o.appData)));
     if (o.localAddress !== undefined) peerData.set(PeerData.InitiatorLocalAddress, Buffer.from(o.localAddress));
     if (o.remoteAddress !== undefined) peerData.set(PeerData.InitiatorRemoteAddress, Buffer.from(o.remoteAddress));
-    // Never given up before its answer: a circuit that came to be must be taken down, even when nobody wants it any more.
+    // The answer is always awaited: a circuit that was built must be taken down, even when the client has left.
     const circuit = await this.#o.control.createCircuit({
       serviceName: service.name,
       instanceId: o.instanceId,
@@ -144,10 +144,6 @@ export class RouterOverlay implements Overlay {
     for (const connection of [...this.#connections]) connection.close("the tunneler stops");
   }
 
-  #terminate(request: EgressRequest, kind: ConnectionKind, endToEnd: EndToEnd | undefined): OverlayConnection {
-    return this.#open({ ...request, side: "terminator" }, kind, endToEnd, this.#o.hosted);
-  }
-
   #open(
     circuit: { circuitId: string; address: string; side: "initiator" | "terminator" },
     kind: ConnectionKind,
@@ -166,7 +162,7 @@ export class RouterOverlay implements Overlay {
     return connection;
   }
 
-  /** Nobody wants the circuit that was built: its owner takes it down. */
+  /** The client no longer wants the circuit that was built for it: its owner takes it down. */
   #release({ circuitId, controllerId }: CircuitCreated): void {
     this.#o.sendFault({ subject: FaultSubject.IngressFault, ids: [circuitId], controllerId });
   }

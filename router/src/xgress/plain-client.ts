@@ -1,15 +1,10 @@
 import type { Socket } from "node:net";
 import { type LocalPort, Xgress, type XgressOptions } from "@sallyport/wire";
+import type { CircuitCreated } from "../control/control-plane.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 
 /** A circuit that was made for a listener of the router itself. */
-export interface PlainCircuit {
-  readonly circuitId: string;
-  /** Xgress address of the initiating end. */
-  readonly address: string;
-  /** Who has made it, and is told when nobody wants it. */
-  readonly controllerId: string;
-}
+export type PlainCircuit = Pick<CircuitCreated, "circuitId" | "address" | "controllerId">;
 
 /** What listeners that know no identities need of the router. */
 export interface PlainListening {
@@ -20,7 +15,7 @@ export interface PlainListening {
    * @throws an error whose text says why not
    */
   readonly createCircuit: (service: string) => Promise<PlainCircuit>;
-  /** Gives a circuit back that nobody wants any more. */
+  /** Gives a circuit back whose client has left. */
   readonly release: (circuit: PlainCircuit) => void;
 }
 
@@ -39,21 +34,17 @@ export function initiate(listening: PlainListening, circuit: PlainCircuit, port:
 /** A client's request is one short line. */
 const MAX_LINE = 4_096;
 
-/** The request of a plain client, `{"id":"<client>","svcId":"<service>"}`. */
-export interface PlainRequest {
-  readonly clientId: string;
-  /** Id or name, perhaps with `instance@` in front. */
-  readonly service: string;
-}
-
-/** @throws Error which says what was expected */
-export function parseRequest(text: string): PlainRequest {
+/**
+ * The request of a plain client, `{"id":"<client>","svcId":"<service>"}`. The service is an id or a name, perhaps with
+ * `instance@` in front.
+ *
+ * @throws Error which says what was expected
+ */
+export function parseRequest(text: string): { clientId: string; service: string } {
   let value: unknown;
   try {
     value = JSON.parse(text);
-  } catch {
-    value = undefined;
-  }
+  } catch {}
   const { id, svcId } = typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
   if (typeof svcId !== "string" || svcId === "") {
     throw new Error('expected a line of JSON {"id":"<client>","svcId":"<service>"}');

@@ -290,10 +290,8 @@ export class Controllers {
     });
     const isReconnect = this.#seen.has(controller.id);
     this.#seen.add(controller.id);
-    this.#log.info(
-      { controllerId: controller.id, address, version: version.version, isReconnect },
-      "connected to the controller",
-    );
+    const fields = { controllerId: controller.id, address, version: version.version, isReconnect };
+    this.#log.info(fields, "connected to the controller");
     this.#connected.emit(controller, isReconnect);
   }
 

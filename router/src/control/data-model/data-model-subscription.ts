@@ -112,10 +112,8 @@ export class DataModelSubscription {
     if (controller !== this.#controller) return;
     const state = decodeControl(edgeCtrlPb.DataStateSchema, message.body);
     this.#model.replace(state);
-    this.#o.log.info(
-      { controllerId: controller.id, index: state.endIndex.toString(), events: state.events.length },
-      "the data model was received",
-    );
+    const fields = { controllerId: controller.id, index: state.endIndex.toString(), events: state.events.length };
+    this.#o.log.info(fields, "the data model was received");
     this.#changed();
   }
 

@@ -112,7 +112,7 @@ describe("what a router keeps of the network", () => {
     expect(model.own()?.services.size).toBe(2);
   });
 
-  it("takes a policy that asks for posture for none: nobody reports a router's", () => {
+  it("takes a policy that asks for posture for none: a router reports no posture", () => {
     model.change(changes([members("dial", Related.RelatedPostureCheck, ["p1"])], 6n));
     expect([...(model.own()?.services.keys() ?? [])]).toEqual(["s2"]);
     model.change(changes([members("dial", Related.RelatedPostureCheck, ["p1"], false)], 7n));

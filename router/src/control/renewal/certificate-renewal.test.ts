@@ -231,13 +231,13 @@ describe("when certificates are renewed", () => {
     const loaded = changed();
     renewing().start();
     await loaded;
-    // A renewal that begins anew would ask again at once.
+    // A renewal that starts again would ask again at once.
     await expect.poll(() => events).toContain("the certificates were renewed");
     await controllers.request("a sign that it was heard", { contentType: 9_999 }, { timeoutMs: 20 }).catch(() => {});
     expect(scripted.requests).toHaveLength(1);
   });
 
-  it("is put off when somebody else has renewed them", async () => {
+  it("is put off when another program has renewed them", async () => {
     const { certPem, keyPem } = await authority.issue({ commonName: "r1", dns: ["localhost"] });
     await enrolled({ notBefore: new Date(Date.now() - 20_000), notAfter: new Date(Date.now() + 19_000) });
     await connect();

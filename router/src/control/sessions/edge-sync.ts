@@ -99,16 +99,12 @@ export class EdgeSync {
     } else if (message.headers.getString(EdgeCtrlHeader.SyncStrategyType) !== SYNC_STRATEGY) {
       sync.replaceAll(sessions);
     } else if (state === undefined) {
-      this.#o.log.warn(
-        { controllerId: controller.id },
-        "API sessions came with an unreadable synchronisation state; they are added, nothing is removed",
-      );
+      const text = "API sessions came with an unreadable synchronisation state; they are added, nothing is removed";
+      this.#o.log.warn({ controllerId: controller.id }, text);
       sync.added(sessions);
     } else if (sync.chunk(state, sessions, Date.now())) {
-      this.#o.log.info(
-        { controllerId: controller.id, apiSessions: this.#o.apiSessions.size },
-        "API sessions are synchronised",
-      );
+      const fields = { controllerId: controller.id, apiSessions: this.#o.apiSessions.size };
+      this.#o.log.info(fields, "API sessions are synchronised");
     }
   }
 
@@ -138,13 +134,8 @@ function wireAddress(protocol: string, hostname: string, port: number) {
   return { value: formatAddress({ protocol, host: hostname, port }), protocol, hostname, port };
 }
 
-function recordOf(session: edgeCtrlPb.ApiSession): ApiSessionRecord {
-  return {
-    id: session.id,
-    token: session.token,
-    identityId: session.identityId,
-    certFingerprints: session.certFingerprints,
-  };
+function recordOf({ id, token, identityId, certFingerprints }: edgeCtrlPb.ApiSession): ApiSessionRecord {
+  return { id, token, identityId, certFingerprints };
 }
 
 function readState(text: string | undefined): SyncState | undefined {

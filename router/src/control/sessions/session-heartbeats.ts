@@ -12,9 +12,7 @@ export interface TokenSource {
 export interface SessionHeartbeatOptions {
   readonly controllers: Controllers;
   readonly heartbeatIntervalMs: number;
-  readonly validateChunkSize: number;
-  readonly validateMinPauseMs: number;
-  readonly validateMaxPauseMs: number;
+  readonly validate: { readonly chunkSize: number; readonly minPauseMs: number; readonly maxPauseMs: number };
   readonly log: Logger;
 }
 
@@ -62,7 +60,7 @@ export class SessionHeartbeats {
   async #validate(controller: ControllerConnection): Promise<void> {
     const isOpaque = (token: string) => !token.startsWith("ey");
     const tokens = [...new Set(this.#source?.sessionTokens() ?? [])].filter(isOpaque);
-    const { validateChunkSize: size, validateMinPauseMs: min, validateMaxPauseMs: max } = this.#o;
+    const { chunkSize: size, minPauseMs: min, maxPauseMs: max } = this.#o.validate;
     for (let at = 0; at < tokens.length; at += size) {
       if (at > 0) await delay(min + Math.random() * Math.max(0, max - min), undefined, { signal: this.#stop.signal });
       if (controller.channel.isClosed) return;

@@ -37,7 +37,7 @@ export class AdaptiveWindow {
 
   /** Requests that may be on their way now. */
   get size(): number {
-    return Number.isFinite(this.#size) ? Math.floor(this.#size) : this.#size;
+    return Math.floor(this.#size);
   }
 
   get inFlight(): number {

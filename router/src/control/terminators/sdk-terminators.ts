@@ -4,11 +4,9 @@ import {
   EdgeCtrlType,
   edgeCtrlPb,
   encodeControl,
-  type Message,
   TerminatorResult,
 } from "@sallyport/wire";
-import type { TerminatorAnswer, TerminatorRequest } from "../control-plane.ts";
-import type { ControllerConnection } from "../controllers/controller-connection.ts";
+import type { TerminatorRequest } from "../control-plane.ts";
 import { ControlError } from "../errors.ts";
 import type { TerminatorProtocol } from "./terminator-registry.ts";
 
@@ -16,11 +14,7 @@ import type { TerminatorProtocol } from "./terminator-registry.ts";
 export const sdkTerminatorMessages: TerminatorProtocol<TerminatorRequest> = {
   responseType: EdgeCtrlType.CreateTerminatorV2Response,
 
-  async request(
-    request: TerminatorRequest,
-    controller: ControllerConnection,
-    timeoutMs: number,
-  ): Promise<TerminatorAnswer> {
+  async request(request, controller, timeoutMs) {
     if (!controller.has(ControllerCapability.CreateTerminatorV2)) {
       return {
         terminatorId: request.address,
@@ -39,17 +33,15 @@ export const sdkTerminatorMessages: TerminatorProtocol<TerminatorRequest> = {
       instanceId: request.instanceId ?? "",
       instanceSecret: request.instanceSecret ?? new Uint8Array(),
     });
-    const reply = await controller.channel.request(
-      { contentType: EdgeCtrlType.CreateTerminatorV2Request, body },
-      { timeoutMs },
-    );
+    const contentType = EdgeCtrlType.CreateTerminatorV2Request;
+    const reply = await controller.channel.request({ contentType, body }, { timeoutMs });
     if (reply.contentType !== EdgeCtrlType.CreateTerminatorV2Response) {
       throw new ControlError("UNEXPECTED_REPLY", `the controller answered with content type ${reply.contentType}`);
     }
     return this.read(reply);
   },
 
-  read(message: Message): TerminatorAnswer {
+  read(message) {
     const response = decodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, message.body);
     return { terminatorId: response.terminatorId, result: response.result, message: response.msg };
   },

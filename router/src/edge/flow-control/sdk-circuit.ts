@@ -26,19 +26,10 @@ import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "../trace-ro
 /** An SDK that takes nothing at all for long gets no more acknowledgements, and no traces. */
 const MAX_ACK_BACKLOG = 8 * 1024 * 1024;
 
-export interface SdkCircuitParts {
-  readonly forwarder: Forwarder;
-  readonly sdk: CircuitCarrier;
-  readonly connId: number;
-  /** Token of the dial or bind session it was made with. */
-  readonly sessionToken: string;
-  readonly circuitId: string;
-  /** Given by the controller; the SDK is told. */
-  readonly address: string;
-  readonly side: Side;
-  /** What the dialling end says of it. */
-  readonly carriesDatagrams: boolean;
-}
+type SdkCircuitParts = { readonly forwarder: Forwarder } & Pick<
+  SdkCircuit,
+  "sdk" | "connId" | "sessionToken" | "circuitId" | "address" | "side" | "carriesDatagrams"
+>;
 
 /**
  * The end of a circuit whose flow control is done by the SDK: this router only carries payloads and acknowledgements
@@ -48,10 +39,13 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   readonly kind = "sdk" as const;
   readonly sdk: CircuitCarrier;
   readonly connId: number;
+  /** Token of the dial or bind session it was made with. */
   readonly sessionToken: string;
   readonly circuitId: string;
+  /** Given by the controller; the SDK is told. */
   readonly address: string;
   readonly side: Side;
+  /** What the dialling end says of it. */
   readonly carriesDatagrams: boolean;
   lastReceived = performance.now();
   readonly #path: EndPath;
@@ -126,7 +120,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   control(frame: FrameView): void {
     const message = readControl(frame);
     const pending = this.outputFor()?.underlay.output.pending;
-    // Whoever sends traces without end from the other side of a circuit must not make this channel too full to live.
+    // A sender of traces without end on the other side of a circuit must not make this channel too full to live.
     if (message === undefined || pending === undefined || pending > MAX_ACK_BACKLOG) return;
     if (message.kind === XgressControl.TraceRouteResponse) this.sdk.send(traceResponseToSdk(this.connId, message));
     if (message.kind !== XgressControl.TraceRoute) return;
@@ -179,7 +173,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
     this.#end(true);
   }
 
-  /** Forgets the end without a word to anybody: the dial it was made for failed. */
+  /** Forgets the end and tells neither side: the dial it was made for failed. */
   abandon(): void {
     this.#end(false);
   }

@@ -284,7 +284,7 @@ test("an SDK cannot send into, acknowledge, or end a circuit of another SDK", as
   await far.whenReceived(4);
   const mallory = await client(a, "mallory");
   const own = await dial(mallory);
-  // The connection id is the attacker's own, the circuit somebody else's.
+  // The connection id is the attacker's own, the circuit another client's.
   const forged = new FlowEnd(mallory, own.connId, near.circuitId);
   forged.payload("injected");
   forged.payload("injected", { connId: false });
@@ -343,7 +343,7 @@ test("a dial that fails at the host leaves nothing behind", async () => {
   expect(network.faults.filter((fault) => fault.subject === FaultSubject.EgressFault)).toEqual([]);
 });
 
-test("an SDK that reads nothing holds up nobody: what is for it waits within bounds and comes in order", async () => {
+test("an SDK that reads nothing holds up no other: what is for it waits within bounds and comes in order", async () => {
   const { near, far } = await pair();
   near.start();
   for (const underlay of near.sdk.channel.underlays) underlay.pause();

@@ -270,7 +270,7 @@ describe("a port for web sockets", () => {
     await gone;
   });
 
-  it("serves nothing but the web socket, and nobody once nobody accepts", async () => {
+  it("serves nothing but the web socket, and no client once no user accepts", async () => {
     await listen();
     const status = await new Promise<number | undefined>((resolve, reject) => {
       get({ host: "localhost", port: port.port, path: "/", ca: authority.certPem }, (answer) =>

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -50,7 +51,8 @@ const MAX_CHECKING_MS = 5_000;
 
 /**
  * SDKs in browsers: HTTPS, where `GET /ws` becomes a web socket that carries TLS once more, with the client certificate
- * that a browser cannot present outside (docs/protocol/channel.md, "Web sockets"). Whoever registers gets the inner connections.
+ * that a browser cannot present outside (docs/protocol/channel.md, "Web sockets"). Registered users get the inner
+ * connections.
  */
 export class WebSocketPort implements ChannelPort {
   readonly port: number;
@@ -81,7 +83,7 @@ export class WebSocketPort implements ChannelPort {
       socket.once("close", () => this.#connections.delete(socket));
     });
     https.on("upgrade", (request, socket: Duplex, head: Buffer) => {
-      // Not parsed as a URL: what a stranger sends need not be one.
+      // Not parsed as a URL: what an unauthenticated client sends need not be one.
       const [path] = (request.url ?? "").split("?", 1);
       if (path !== PATH || this.#users.length === 0) {
         socket.end("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
@@ -111,13 +113,8 @@ export class WebSocketPort implements ChannelPort {
         response.writeHead(404, { connection: "close", "content-length": 0 }).end();
       },
     );
-    await new Promise<void>((resolve, reject) => {
-      https.once("error", reject);
-      https.listen({ host: options.host, port: options.port }, () => {
-        https.off("error", reject);
-        resolve();
-      });
-    });
+    https.listen({ host: options.host, port: options.port });
+    await once(https, "listening");
     port = new WebSocketPort(options, https, (https.address() as AddressInfo).port);
     return port;
   }

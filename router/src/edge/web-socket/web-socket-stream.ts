@@ -10,7 +10,7 @@ const MAX_BELOW = 64 * 1024;
 /** Messages are gathered below for this long at most. */
 const GATHER_MS = 1;
 
-type Done = (error?: Error | null) => void;
+type WriteDone = (error?: Error | null) => void;
 
 /**
  * The bytes of a web socket as a stream for TLS. Each TLS record leaves as one message, because SDKs in browsers decrypt one record per message
@@ -48,7 +48,7 @@ export class WebSocketStream extends Duplex {
     if (this.#socket.isPaused) this.#socket.resume();
   }
 
-  override _write(chunk: Buffer, _encoding: BufferEncoding, done: Done): void {
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: WriteDone): void {
     const bytes = this.#partial.length === 0 ? chunk : Buffer.concat([this.#partial, chunk]);
     let at = 0;
     let last: Buffer | undefined;
@@ -89,13 +89,13 @@ export class WebSocketStream extends Duplex {
     this.#below.uncork();
   }
 
-  override _final(done: Done): void {
+  override _final(done: WriteDone): void {
     this.leave();
     this.#socket.close();
     done();
   }
 
-  override _destroy(error: Error | null, done: Done): void {
+  override _destroy(error: Error | null, done: WriteDone): void {
     this.leave();
     this.#socket.close();
     done(error);
@@ -121,11 +121,11 @@ export class FrameAlignedSocket extends TLSSocket {
     this.#stream = stream;
   }
 
-  override _write(chunk: Buffer, encoding: BufferEncoding, done: Done): void {
+  override _write(chunk: Buffer, encoding: BufferEncoding, done: WriteDone): void {
     this._writev([{ chunk, encoding }], done);
   }
 
-  override _writev(chunks: { chunk: Buffer; encoding: BufferEncoding }[], done: Done): void {
+  override _writev(chunks: { chunk: Buffer; encoding: BufferEncoding }[], done: WriteDone): void {
     let index = 0;
     let at = 0;
     const next = (error?: Error | null): void => {

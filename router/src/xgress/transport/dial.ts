@@ -46,7 +46,7 @@ export interface StreamDialOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
   /** As `net.connect` takes it. */
-  readonly onread?: { buffer: Uint8Array; callback: (length: number) => boolean };
+  readonly onread?: undefined | { buffer: Uint8Array; callback: (length: number) => boolean };
 }
 
 /**
@@ -58,11 +58,7 @@ export interface StreamDialOptions {
 export async function dialStream(o: StreamDialOptions): Promise<Socket> {
   const { host, port, protocol } = o.target;
   const { localAddress, onread } = o;
-  const common = {
-    ...{ host, port, allowHalfOpen: true, noDelay: true },
-    ...(localAddress === undefined ? {} : { localAddress }),
-    ...(onread === undefined ? {} : { onread }),
-  };
+  const common = { host, port, localAddress, onread, allowHalfOpen: true, noDelay: true };
   const socket: Socket =
     protocol === "tls"
       ? connectTls({

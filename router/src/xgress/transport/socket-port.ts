@@ -45,7 +45,18 @@ export class SocketPort implements LocalPort {
 
   /** Joins a connected socket, which was made with this port's `onread`, to its xgress. */
   attachDialled(socket: Socket, xgress: Xgress): void {
-    this.#attach(socket, xgress);
+    this.#socket = socket;
+    this.#xgress = xgress;
+    this.#output = new SocketOutput(socket, () => xgress.deliverHeld());
+    socket.on("end", () => xgress.endInput());
+    socket.on("error", (error) => xgress.writeFailed(`the connection failed: ${error.message}`));
+    socket.on("close", () => xgress.close("the connection was closed"));
+    if (socket.destroyed) xgress.close("the connection was closed");
+    const early = this.#early;
+    this.#early = undefined;
+    if (early !== undefined && this.#read(early, early.length)) socket.resume();
+    // What arrived before there was a socket to write to.
+    xgress.deliverHeld();
   }
 
   /**
@@ -55,7 +66,7 @@ export class SocketPort implements LocalPort {
    */
   attachExisting(socket: Socket, xgress: Xgress, early?: Buffer): void {
     const read = installUserBuffer(socket, READ_BUFFER, this.onread.callback);
-    this.#attach(socket, xgress);
+    this.attachDialled(socket, xgress);
     if (early !== undefined) this.#read(early, early.length);
     for (const bytes of read ?? []) this.#read(bytes, bytes.length);
     if (read === undefined) {
@@ -109,21 +120,6 @@ export class SocketPort implements LocalPort {
 
   traceAnswered(): void {
     // This end asks nothing.
-  }
-
-  #attach(socket: Socket, xgress: Xgress): void {
-    this.#socket = socket;
-    this.#xgress = xgress;
-    this.#output = new SocketOutput(socket, () => xgress.deliverHeld());
-    socket.on("end", () => xgress.endInput());
-    socket.on("error", (error) => xgress.writeFailed(`the connection failed: ${error.message}`));
-    socket.on("close", () => xgress.close("the connection was closed"));
-    if (socket.destroyed) xgress.close("the connection was closed");
-    const early = this.#early;
-    this.#early = undefined;
-    if (early !== undefined && this.#read(early, early.length)) socket.resume();
-    // What arrived before there was a socket to write to.
-    xgress.deliverHeld();
   }
 
   #read(buffer: Buffer, length: number): boolean {

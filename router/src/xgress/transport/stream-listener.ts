@@ -57,7 +57,7 @@ export class StreamListener {
     }
     this.#sockets.add(socket);
     socket.once("close", () => this.#sockets.delete(socket));
-    // A client may leave at any time; whoever waits for something of it sees that by `destroyed`.
+    // A client may leave at any time; callers that wait for something of it see that by `destroyed`.
     socket.on("error", () => {});
     this.#serve(socket).catch((error: unknown) => {
       const reason = errorText(error);

@@ -35,18 +35,15 @@ export class TransportEgress implements EgressBinding {
     const { connectTimeoutMs, mtu, identity, localAddress: bind, xgress: options } = this.#o;
     const timeoutMs = connectTimeoutMs > 0 ? Math.min(connectTimeoutMs, request.timeoutMs) : request.timeoutMs;
     if (target.protocol === "udp") {
-      return dialUdp(this.#forwarder, request, {
-        ...{ target, timeoutMs, localAddress: bind, xgress: options, hopType: HOP_TYPE },
-      });
+      const o = { target, timeoutMs, localAddress: bind, xgress: options, hopType: HOP_TYPE };
+      return dialUdp(this.#forwarder, request, o);
     }
     const port = new SocketPort({ hopType: HOP_TYPE, mtu });
     const { signal } = request;
     const socket = await dialStream({ target, identity, localAddress: bind, timeoutMs, signal, onread: port.onread });
     const { circuitId, address } = request;
-    port.attachDialled(
-      socket,
-      new Xgress({ fabric: this.#forwarder, circuitId, address, side: "terminator", port, options }),
-    );
+    const xgress = new Xgress({ fabric: this.#forwarder, circuitId, address, side: "terminator", port, options });
+    port.attachDialled(socket, xgress);
     const { localAddress = "", localPort, remoteAddress = "", remotePort } = socket;
     return addressesOf([localAddress, localPort], [remoteAddress, remotePort]);
   }

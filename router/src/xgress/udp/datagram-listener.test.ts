@@ -41,7 +41,7 @@ it("takes nothing from port 0, where nothing can be sent: only forged packets co
   expect(listener.sessions).toBe(0);
 });
 
-it("answers refused requests, and never what is no request: two listeners would answer each other for ever", async () => {
+it("answers refused requests, and never what is no request: two listeners would answer each other without end", async () => {
   const wanted: string[] = [];
   const listener = await listen(wanted);
   const client: Socket = createSocket("udp4");

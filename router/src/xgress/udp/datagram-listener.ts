@@ -36,7 +36,7 @@ const MAX_SESSIONS = 10_000;
 /** Bytes that may wait in the socket; datagrams beyond it are lost. */
 const MAX_UNSENT = 4 * 1024 * 1024;
 
-interface Session {
+interface DatagramSession {
   readonly from: RemoteInfo;
   readonly place: SharedPlace;
   /** Datagrams from before the circuit. */
@@ -54,7 +54,7 @@ export class DatagramListener {
   readonly #o: DatagramListenerOptions;
   readonly #log: Logger;
   readonly #socket: DatagramSocket;
-  readonly #sessions = new Map<string, Session>();
+  readonly #sessions = new Map<string, DatagramSession>();
   readonly #places: SharedPlaces;
   readonly #times: typeof times;
   readonly #now: () => number;
@@ -109,7 +109,7 @@ export class DatagramListener {
   }
 
   #arrived(bytes: Buffer, from: RemoteInfo): void {
-    // Port 0 is nobody's: no answer can be sent there.
+    // No answer can be sent to port 0.
     if (from.port === 0) return;
     const key = `${from.address}|${from.port}`;
     const session = this.#sessions.get(key);
@@ -133,19 +133,19 @@ export class DatagramListener {
     try {
       wanted ??= parseRequest(first.toString("utf8")).service;
     } catch {
-      // Not answered: the sender may be forged, and two listeners would tell each other of their mistakes for ever.
+      // Not answered: the sender may be forged, and two listeners would report their mistakes to each other without end.
       log.debug({ binding, from: `${from.address}:${from.port}` }, "a datagram that is no request was dropped");
       return;
     }
     const waiting = service === undefined ? [] : [first];
-    // Nobody gives way: who has a session may be forged as well as who wants one.
+    // No session gives way to another: either sender may be forged.
     const place = this.#places.take(from.address, () => {});
     if (place === undefined) {
       log.debug({ binding, sessions: this.#sessions.size }, "no more clients are taken at the moment");
       return;
     }
     place.settle();
-    const session: Session = { from, place, waiting, lastUse: this.#now(), xgress: undefined, port: undefined };
+    const session: DatagramSession = { from, place, waiting, lastUse: this.#now(), xgress: undefined, port: undefined };
     this.#sessions.set(key, session);
     this.#connect(key, session, wanted).catch((error: unknown) => {
       const reason = errorText(error);
@@ -155,7 +155,7 @@ export class DatagramListener {
     });
   }
 
-  async #connect(key: string, session: Session, wanted: string): Promise<void> {
+  async #connect(key: string, session: DatagramSession, wanted: string): Promise<void> {
     const { service, createCircuit } = this.#o;
     const circuit = await createCircuit(wanted);
     if (this.#sessions.get(key) !== session) {
@@ -166,7 +166,7 @@ export class DatagramListener {
     this.#join(key, session, circuit);
   }
 
-  #join(key: string, session: Session, circuit: PlainCircuit): void {
+  #join(key: string, session: DatagramSession, circuit: PlainCircuit): void {
     const port = new DatagramPort({
       hopType: `xgress/${this.#o.binding}`,
       send: (buffer, start, end) => {
@@ -183,7 +183,7 @@ export class DatagramListener {
     session.waiting = undefined;
   }
 
-  #send(session: Session, bytes: Buffer): void {
+  #send(session: DatagramSession, bytes: Buffer): void {
     if (this.#closed || this.#socket.getSendQueueSize() > MAX_UNSENT) return;
     this.#socket.send(bytes, session.from.port, session.from.address);
   }
@@ -195,7 +195,7 @@ export class DatagramListener {
     }
   }
 
-  #end(key: string, session: Session, reason: string): void {
+  #end(key: string, session: DatagramSession, reason: string): void {
     if (this.#sessions.get(key) !== session) return;
     this.#sessions.delete(key);
     session.place.release();

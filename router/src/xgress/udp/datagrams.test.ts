@@ -120,7 +120,7 @@ it("a session without traffic ends, with its circuit and the socket at the servi
   await expect.poll(() => network.faults.length).toBe(2);
   await ask(busy, listener.port, Buffer.from("c"));
   expect(network.circuits.size).toBe(2);
-  // It may come back, as somebody new.
+  // It may come back, as a new client.
   await ask(silent, listener.port, Buffer.from("d"));
   expect(network.circuits.size).toBe(3);
   // Its socket at the service may have been given the port of the one that ended.
@@ -152,7 +152,7 @@ it("what comes before the circuit waits, ten datagrams of it; the others are los
   expect(heard).toEqual(["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "after"]);
 });
 
-it("a circuit that comes when nobody wants it any more is given back", async () => {
+it("a circuit that comes after its client has left is given back", async () => {
   const asked = Promise.withResolvers<void>();
   const made = Promise.withResolvers<PlainCircuit>();
   const released: PlainCircuit[] = [];

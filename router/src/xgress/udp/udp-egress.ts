@@ -29,10 +29,8 @@ export class UdpEgress implements EgressBinding {
 
   dial(request: EgressRequest): Promise<Map<number, Buffer>> {
     const target = targetOf(request.destination, "transport_udp", ["udp", "udp4", "udp6"]);
-    const { timeoutMs } = request;
-    return dialUdp(this.#forwarder, request, {
-      ...{ target, timeoutMs, ...this.#o, hopType: "xgress/transport_udp" },
-    });
+    const o = { ...this.#o, target, timeoutMs: request.timeoutMs, hopType: "xgress/transport_udp" };
+    return dialUdp(this.#forwarder, request, o);
   }
 }
 
@@ -98,14 +96,12 @@ export async function dialUdp(
       xgress.close(reason);
     },
   });
-  const { circuitId, address: xgressAddress } = request;
-  const xgress = new Xgress({
-    ...{ fabric: forwarder, circuitId, address: xgressAddress, side: "terminator", port, options: o.xgress },
-  });
+  const { circuitId, address: at } = request;
+  const xgress = new Xgress({ fabric: forwarder, circuitId, address: at, side: "terminator", port, options: o.xgress });
   socket.on("message", (bytes) => {
     if (!port.isFull) port.isFull = !xgress.write(bytes, 0, bytes.length);
   });
-  // "Nobody listens there" comes back as an error of the next call; a service may be about to start.
+  // "Port unreachable" comes back as an error of the next call; a service may be about to start.
   socket.on("error", () => {});
   const local = socket.address();
   return addressesOf([local.address, local.port], [address.address, target.port]);
