@@ -9,7 +9,7 @@ export interface ConnectEventsOptions {
   readonly fullSyncIntervalMs: number;
 }
 
-type IdentityConnections = Map<string, IdentityChannel & { readonly since: number }>;
+type ConnectionsById = Map<string, IdentityChannel & { readonly since: number }>;
 
 /**
  * Tells the controllers which identities have an SDK channel here: changes in batches, everything after each connect and
@@ -17,7 +17,7 @@ type IdentityConnections = Map<string, IdentityChannel & { readonly since: numbe
  */
 export class ConnectEvents {
   readonly #o: ConnectEventsOptions;
-  readonly #identities = new Map<string, IdentityConnections>();
+  readonly #identities = new Map<string, ConnectionsById>();
   readonly #changed = new Set<string>();
   readonly #full: NodeJS.Timeout;
   #batch: NodeJS.Timeout | undefined;
@@ -47,7 +47,7 @@ export class ConnectEvents {
 
   /** For inspection. What is still to be told counts as unreported. */
   statuses(): object {
-    const detail = (id: string, connections: IdentityConnections) => ({
+    const detail = (id: string, connections: ConnectionsById) => ({
       unreported_count: 0,
       unreported_state_changed: this.#changed.has(id),
       being_reported_count: 0,

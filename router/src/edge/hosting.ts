@@ -69,7 +69,7 @@ const MAX_FIELD = 4_096;
 const TAKEN_OVER = "the listener was taken over by a newer connection";
 
 /** What a client changes of its terminator. */
-type TerminatorChange = Pick<TerminatorUpdate, "cost" | "precedence">;
+type BindChange = Pick<TerminatorUpdate, "cost" | "precedence">;
 
 /** Whether a terminator address is the terminator's id, and not the old form that holds a session token. */
 export function isTerminatorId(address: string): boolean {
@@ -87,7 +87,7 @@ export class Hosting {
   readonly #byTerminator = new Map<string, SdkBinding>();
   readonly #byListener = new Map<string, SdkBinding>();
   /** Of bindings for which the controller is being asked: what has changed since. */
-  readonly #changes = new Map<SdkBinding, TerminatorChange>();
+  readonly #changes = new Map<SdkBinding, BindChange>();
   readonly #health: HealthReports;
 
   constructor(control: ControlPlane, log: Logger) {
@@ -190,7 +190,7 @@ export class Hosting {
     const cost = message.headers.getU16(EdgeHeader.Cost);
     const precedence = message.headers.getByte(EdgeHeader.Precedence);
     if (cost === undefined && precedence === undefined) return;
-    const change: TerminatorChange = {
+    const change: BindChange = {
       ...(cost === undefined ? {} : { cost: Math.min(cost, MAX_COST) }),
       ...(precedence === undefined ? {} : { precedence: knownPrecedence(precedence) }),
     };
@@ -200,8 +200,8 @@ export class Hosting {
     if (waiting === undefined) void this.#update(binding, change);
   }
 
-  async #update(binding: SdkBinding, first: TerminatorChange): Promise<void> {
-    let change: TerminatorChange | undefined = first;
+  async #update(binding: SdkBinding, first: BindChange): Promise<void> {
+    let change: BindChange | undefined = first;
     while (change !== undefined && Object.keys(change).length > 0) {
       this.#changes.set(binding, {});
       try {

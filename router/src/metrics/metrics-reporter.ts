@@ -4,7 +4,7 @@ import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Histogram } from "./histogram.ts";
 import type { MeterSnapshot } from "./meter.ts";
 import type { MetricsSource } from "./router-metrics.ts";
-import type { Usage, UsageInterval } from "./usage.ts";
+import type { Usage, UsageInReport } from "./usage.ts";
 
 export interface MetricsReporterOptions {
   readonly routerId: string;
@@ -79,7 +79,7 @@ export class MetricsReporter {
   }
 
   /** The fields of a report. Histograms without a sample are left out. */
-  message(now: number, usage: readonly UsageInterval[] = []) {
+  message(now: number, usage: readonly UsageInReport[] = []) {
     const { routerId, source } = this.#o;
     const entries = <T, U>(from: Iterable<readonly [string, T]>, to: (value: T) => U): Record<string, U> =>
       Object.fromEntries([...from].map(([name, value]) => [name, to(value)]));
@@ -142,7 +142,7 @@ function wireHistogram(s: ReturnType<Histogram["snapshot"]>) {
   };
 }
 
-function wireUsage({ start, lengthSeconds, circuits }: UsageInterval) {
+function wireUsage({ start, lengthSeconds, circuits }: UsageInReport) {
   const buckets = [...circuits].map(([circuitId, { bytes, tags }]) => {
     const values = Object.fromEntries([...bytes].map(([kind, count]) => [kind, BigInt(count)]));
     return [circuitId, { values, tags: { ...tags } }] as const;

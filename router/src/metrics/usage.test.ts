@@ -2,7 +2,7 @@ import { DestinationType, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { Circuit } from "../forwarder/circuit.ts";
 import { Traffic } from "./traffic.ts";
-import { Usage, type UsageInterval } from "./usage.ts";
+import { Usage, type UsageInReport } from "./usage.ts";
 
 const { Start, End, Link } = DestinationType;
 
@@ -38,7 +38,7 @@ function move(circuit: Circuit, source: string, bytes: number): void {
   forward.bytes += bytes;
 }
 
-function plain(intervals: UsageInterval[]) {
+function plain(intervals: UsageInReport[]) {
   return intervals.map(({ start, lengthSeconds, circuits }) => ({
     start,
     lengthSeconds,

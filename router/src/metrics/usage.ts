@@ -3,7 +3,7 @@ import type { Circuit } from "../forwarder/circuit.ts";
 import { kindsOf, type TrafficKind } from "./traffic.ts";
 
 /** Usage of one interval as a report carries it: bytes by circuit and kind. */
-export interface UsageInterval {
+export interface UsageInReport {
   /** Unix seconds. */
   readonly start: number;
   readonly lengthSeconds: number;
@@ -65,9 +65,9 @@ export class Usage {
   }
 
   /** Hands out the intervals that are over and old enough, oldest first; all of them with `everything`. */
-  take(now: number, everything = false): UsageInterval[] {
+  take(now: number, everything = false): UsageInReport[] {
     const minAgeMs = Math.max(this.#o.minAgeMs, this.#lengthSeconds * 1000);
-    const taken: UsageInterval[] = [];
+    const taken: UsageInReport[] = [];
     for (const [start, circuits] of [...this.#intervals].sort(([a], [b]) => a - b)) {
       if (!everything && now - start * 1000 < minAgeMs) continue;
       this.#intervals.delete(start);

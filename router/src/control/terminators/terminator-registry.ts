@@ -48,7 +48,7 @@ const times = {
   confirmMs: 10_000,
 };
 
-interface Entry<R> {
+interface RegistryEntry<R> {
   request: R;
   readonly first: PromiseWithResolvers<TerminatorAnswer>;
   state: "waiting" | "sending" | "established";
@@ -68,7 +68,7 @@ export class TerminatorRegistry<R extends KeptTerminator> {
   readonly #o: TerminatorRegistryOptions<R>;
   readonly #log: Logger;
   readonly #times: typeof times;
-  readonly #entries = new Map<string, Entry<R>>();
+  readonly #entries = new Map<string, RegistryEntry<R>>();
   readonly #queue: MeasuredPool;
   readonly #timers = new Set<NodeJS.Timeout>();
 
@@ -138,13 +138,13 @@ export class TerminatorRegistry<R extends KeptTerminator> {
    * A listener that goes on under another session replaces its entry: whether that session may host the service is for a
    * controller to say, and what it said of the old session no longer counts.
    */
-  #enter(request: R, replaced: Entry<R> | undefined): Entry<R> {
+  #enter(request: R, replaced: RegistryEntry<R> | undefined): RegistryEntry<R> {
     const { address } = request;
     clearTimeout(replaced?.retry);
     replaced?.first.reject(
       new ControlError("TERMINATOR_REPLACED", `terminator ${address} goes on under another session`),
     );
-    const entry: Entry<R> = {
+    const entry: RegistryEntry<R> = {
       request,
       first: Promise.withResolvers<TerminatorAnswer>(),
       state: "waiting",
@@ -217,7 +217,7 @@ export class TerminatorRegistry<R extends KeptTerminator> {
     }
   }
 
-  #send(entry: Entry<R>): void {
+  #send(entry: RegistryEntry<R>): void {
     if (entry.state === "sending") return;
     entry.state = "sending";
     entry.sentAt = Date.now();
@@ -255,7 +255,7 @@ export class TerminatorRegistry<R extends KeptTerminator> {
     if (entry !== undefined) this.#finish(entry, outcome);
   }
 
-  #finish(entry: Entry<R>, outcome: TerminatorAnswer): void {
+  #finish(entry: RegistryEntry<R>, outcome: TerminatorAnswer): void {
     if (this.#entries.get(entry.request.address) !== entry) return;
     if (outcome.result === TerminatorResult.FailedBusy) {
       entry.state = "waiting";
@@ -285,7 +285,7 @@ export class TerminatorRegistry<R extends KeptTerminator> {
     this.#o.onLost(address, outcome);
   }
 
-  #retryLater(entry: Entry<R>): void {
+  #retryLater(entry: RegistryEntry<R>): void {
     entry.state = "waiting";
     clearTimeout(entry.retry);
     entry.retry = setTimeout(() => {
