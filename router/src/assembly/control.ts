@@ -1,7 +1,7 @@
 import { EDGE_DEFAULTS, OUT_QUEUE_SIZE } from "@sallyport/router-config";
-import { ControlHello, ctrlPb, encodeControl, Headers, versionInfo } from "@sallyport/wire";
+import { type Address, ControlHello, ctrlPb, encodeControl, Headers, versionInfo } from "@sallyport/wire";
 import { resolveBind } from "../config/network-interfaces.ts";
-import { channelLimits, edgeListeners, type LinkListener, linkListeners, proxyOf } from "../config/options.ts";
+import { channelLimits, edgeListeners, linkListeners, proxyOf } from "../config/options.ts";
 import { Control } from "../control/control.ts";
 import { Controllers } from "../control/controllers/controllers.ts";
 import { handleRoutes } from "../control/routes.ts";
@@ -89,7 +89,15 @@ function countLimiter(window: AdaptiveWindow, { gauges, timers }: RouterCounts):
 }
 
 /** What the hello of a control channel says about the router (docs/protocol/control.md, "Hello"). */
-function helloHeaders(listeners: readonly LinkListener[]): Headers {
+function helloHeaders(
+  listeners: readonly {
+    advertiseText: string;
+    bind: Address;
+    costTags: string[];
+    groups: string[];
+    localBinding: string;
+  }[],
+): Headers {
   const headers = new Headers().setString(ControlHello.Version, versionInfo());
   if (listeners.length > 0) {
     const body = encodeControl(ctrlPb.ListenersSchema, {

@@ -46,10 +46,13 @@ export function missingNames(csr: CsrConfig | undefined, { certPem, serverCertPe
 
 /** The request for a certificate of this router: its id as common name, the rest from the `csr` section. */
 export function certificateRequest(routerId: string, csr: CsrConfig, keyPem: string): CertificateRequest {
-  const { country: C, province: ST, locality: L, organization: O, organizationalUnit: OU } = csr;
-  const subject = Object.fromEntries(Object.entries({ C, ST, L, O, OU }).filter(([, value]) => value)) as Record<
-    string,
-    string
-  >;
+  const fields: readonly (readonly [string, string | undefined])[] = [
+    ["C", csr.country],
+    ["ST", csr.province],
+    ["L", csr.locality],
+    ["O", csr.organization],
+    ["OU", csr.organizationalUnit],
+  ];
+  const subject = Object.fromEntries(fields.flatMap(([name, value]) => (value ? [[name, value]] : [])));
   return { commonName: routerId, subject, sans: csr.sans, keyPem };
 }

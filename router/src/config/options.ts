@@ -109,7 +109,7 @@ export function proxyOf({ proxy }: Pick<RouterConfig, "proxy">): HttpProxy | und
   return { ...proxy.address, username, password };
 }
 
-export type LinkListener = LinkListenerConfig & { readonly localBinding: string };
+type LinkListener = LinkListenerConfig & { readonly localBinding: string };
 
 export function edgeListeners(config: RouterConfig): EdgeListenerConfig[] {
   return config.listeners.filter((l): l is EdgeListenerConfig => l.binding === "edge");

@@ -125,7 +125,6 @@ export class Control implements ControlPlane {
     this.inspection.register(InspectionKey.IdentityConnections, () => this.#connectEvents.statuses());
   }
 
-  /** The sessions that are known here. */
   apiSessions(): ApiSessionRecord[] {
     return this.#apiSessions.all();
   }

@@ -147,12 +147,10 @@ export class EdgeListener {
     return this.#sdks.size;
   }
 
-  /** For traces and inspection. */
   sdks(): readonly SdkChannel[] {
     return [...this.#sdks];
   }
 
-  /** Listeners of SDKs. */
   get bindings(): number {
     return this.#hosting.count;
   }

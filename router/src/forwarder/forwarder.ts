@@ -158,7 +158,6 @@ export class Forwarder implements XgressFabric {
     return new EndPath(this.#tables, end);
   }
 
-  /** Ids of all circuits in the table. */
   circuitIds(): string[] {
     return [...this.#circuits.keys()];
   }

@@ -67,10 +67,10 @@ export interface CheckResult {
   readonly healthy: boolean;
   readonly lastCheckTime: string;
   readonly lastCheckDuration: string;
-  readonly err: CheckError | undefined;
-  readonly consecutiveFailures: number | undefined;
-  readonly failingSince: string | undefined;
-  readonly details: unknown;
+  readonly err?: CheckError;
+  readonly consecutiveFailures?: number;
+  readonly failingSince?: string;
+  readonly details?: unknown;
 }
 
 interface CheckError {
@@ -115,10 +115,9 @@ export class HealthCheck {
       healthy: this.isHealthy,
       lastCheckTime: seconds(this.#at),
       lastCheckDuration: durationText(this.#tookNs),
-      details: this.#details,
-      err: this.#error,
-      consecutiveFailures: this.#error && this.#failures,
-      failingSince: this.#failingSince === undefined ? undefined : seconds(this.#failingSince),
+      ...(this.#details === undefined ? {} : { details: this.#details }),
+      ...(this.#error === undefined ? {} : { err: this.#error, consecutiveFailures: this.#failures }),
+      ...(this.#failingSince === undefined ? {} : { failingSince: seconds(this.#failingSince) }),
     };
   }
 

@@ -108,7 +108,6 @@ export class LinkManager {
     this.#listeners.add(listener);
   }
 
-  /** Takes in a link that another router dialled. */
   accepted(link: Link): void {
     this.#registry.register(link);
   }

@@ -174,7 +174,6 @@ export class Link implements LinkPort {
     }));
   }
 
-  /** Number of its connections of a type. */
   count(type: string): number {
     return this.channel.underlays.filter((underlay) => underlay.type === type && !underlay.isClosed).length;
   }

@@ -17,7 +17,6 @@ export class Histogram {
     this.#held = Math.min(this.#held + 1, SAMPLES);
   }
 
-  /** Forgets what was seen. */
   clear(): void {
     this.#count = 0;
     this.#next = 0;

@@ -42,7 +42,6 @@ export class MetricsReporter {
     options.controllers.onConnected(() => this.reportSoon());
   }
 
-  /** Reports that wait for a controller. */
   get waiting(): number {
     return this.#waiting.length;
   }

@@ -18,7 +18,6 @@ export class CountedPool implements WorkPool {
   readonly work = new Histogram();
   busy = 0;
 
-  /** Runs a task as one of the pool. */
   async run<T>(task: () => Promise<T>): Promise<T> {
     const started = performance.now();
     this.busy++;
@@ -61,7 +60,6 @@ export class MeasuredPool implements WorkPool {
     });
   }
 
-  /** Drops the waiting tasks. */
   close(): void {
     this.#isClosed = true;
     this.#pool.close();

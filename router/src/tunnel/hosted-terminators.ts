@@ -104,7 +104,6 @@ export class HostedTerminators {
     return terminator;
   }
 
-  /** Takes all of them back. */
   close(): void {
     this.#unsubscribe();
     clearTimeout(this.#settling);

@@ -69,7 +69,6 @@ export class CertificateRenewal {
     });
   }
 
-  /** Starts waiting for the time to renew. */
   start(): void {
     const obstacle = this.#obstacle();
     if (obstacle !== undefined) this.#o.log.warn({}, obstacle);

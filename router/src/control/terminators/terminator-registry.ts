@@ -85,7 +85,6 @@ export class TerminatorRegistry<R extends KeptTerminator> {
     this.#timers.add(scan);
   }
 
-  /** Who asks the controllers. */
   get pool(): WorkPool {
     return this.#queue;
   }
@@ -94,7 +93,6 @@ export class TerminatorRegistry<R extends KeptTerminator> {
     return [...this.#entries.keys()];
   }
 
-  /** For inspection. */
   inspect(): object {
     const now = Date.now();
     return {

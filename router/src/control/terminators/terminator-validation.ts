@@ -32,7 +32,6 @@ export class TerminatorValidators {
     options.controllers.handle(ControlType.ValidateTerminatorsRequest, (message) => this.#validateOld(message));
   }
 
-  /** Who judges. */
   get pool(): WorkPool {
     return this.#pool;
   }

@@ -153,7 +153,6 @@ export class TunnelControl {
     this.#terminators.confirm(id);
   }
 
-  /** For inspection. */
   inspect(): object {
     return this.#terminators.inspect();
   }

@@ -39,7 +39,6 @@ export class WebSocketStream extends Duplex {
     socket.once("close", () => this.destroy());
   }
 
-  /** Bytes that have come. */
   get bytesRead(): number {
     return this.#bytesRead;
   }
@@ -82,7 +81,6 @@ export class WebSocketStream extends Duplex {
     this.#gatheringSince = now;
   }
 
-  /** What was gathered leaves. */
   leave(): void {
     if (this.#gatheringSince === undefined) return;
     this.#gatheringSince = undefined;

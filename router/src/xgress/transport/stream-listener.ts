@@ -68,7 +68,6 @@ export class StreamListener {
     });
   }
 
-  /** Ends all connections. */
   close(): void {
     this.#closed = true;
     for (const socket of this.#sockets) socket.destroy();

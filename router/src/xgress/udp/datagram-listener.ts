@@ -99,7 +99,6 @@ export class DatagramListener {
     return this.#sessions.size;
   }
 
-  /** Ends all sessions. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;

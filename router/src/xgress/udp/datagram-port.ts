@@ -6,7 +6,6 @@ export interface DatagramPortOptions {
   readonly hopType: string;
   /** Sends one datagram; the bytes are valid during the call only. It never waits: what finds no room is lost. */
   readonly send: (buffer: Buffer, start: number, end: number) => void;
-  /** The circuit has ended. */
   readonly onEnd: (reason: string) => void;
 }
 
