@@ -53,6 +53,6 @@ export function certificateRequest(routerId: string, csr: CsrConfig, keyPem: str
     ["O", csr.organization],
     ["OU", csr.organizationalUnit],
   ];
-  const subject = Object.fromEntries(fields.flatMap(([name, value]) => (value ? [[name, value]] : [])));
+  const subject = Object.fromEntries(fields.flatMap(([name, value]) => (value ? [[name, value] as const] : [])));
   return { commonName: routerId, subject, sans: csr.sans, keyPem };
 }
