@@ -6,11 +6,13 @@ import type { EdgeListener } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { inspectors } from "../inspectors.ts";
 import type { LinkManager } from "../link/link-manager.ts";
+import { Histogram } from "../metrics/histogram.ts";
 import type { CountedLink } from "../metrics/link-metrics.ts";
 import { MetricsReporter } from "../metrics/metrics-reporter.ts";
 import { RouterMetrics } from "../metrics/router-metrics.ts";
 import { Traffic } from "../metrics/traffic.ts";
 import { Usage } from "../metrics/usage.ts";
+import type { WorkPool } from "../metrics/work-pool.ts";
 import type { Assembly } from "./context.ts";
 
 interface ReportedParts {
@@ -66,7 +68,7 @@ function measured({ counts }: Assembly, { control, forwarder, links, edge }: Rep
   const traffic = new Traffic(() => forwarder.circuits());
   forwarder.onRemoved((circuit) => traffic.ended(circuit));
   counts.pools.set("link.dialer", links.dialers);
-  counts.pools.set("route.handler", forwarder.dialers);
+  counts.pools.set("route.handler", dialerPool(forwarder.dialers));
   for (const [name, pool] of control.pools()) counts.pools.set(name, pool);
   return new RouterMetrics({
     ...counts,
@@ -83,6 +85,23 @@ function measured({ counts }: Assembly, { control, forwarder, links, edge }: Rep
       for (const [name, read] of counts.gauges) yield [name, read()];
     },
   });
+}
+
+function dialerPool(dialers: Forwarder["dialers"]): WorkPool {
+  const work = new Histogram();
+  dialers.onDialed = (ms) => work.update(ms * 1e6);
+  return {
+    work,
+    get waiting() {
+      return dialers.waiting;
+    },
+    get workers() {
+      return dialers.workers;
+    },
+    get busy() {
+      return dialers.busy;
+    },
+  };
 }
 
 function* countedLinks(links: LinkManager, forwarder: Forwarder): Iterable<CountedLink> {

@@ -14,14 +14,13 @@ import {
   XgressType,
   xgressCounters,
 } from "@sallyport/wire";
-import type { WorkPool } from "../metrics/work-pool.ts";
 import { Circuit, type Destination, type Forward, type IdleCircuits, idleCircuits } from "./circuit.ts";
 import type { EgressBinding } from "./egress.ts";
 import { type Fault, FaultReports } from "./fault-reports.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
 import { areQuiet, circuitDetail, EndPath, isLocalEnd, type LocalEnd, type PathTables } from "./local-end.ts";
 import type { ForwarderOptions } from "./options.ts";
-import { RouteProcessor, type RouteRequest, type RouteResult } from "./route-processor.ts";
+import { type Dialers, RouteProcessor, type RouteRequest, type RouteResult } from "./route-processor.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
 import { TransitBudget } from "./transit-queue.ts";
 
@@ -121,7 +120,7 @@ export class Forwarder implements XgressFabric {
     };
   }
 
-  get dialers(): WorkPool {
+  get dialers(): Dialers {
     return this.#routes;
   }
 

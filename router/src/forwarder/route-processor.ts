@@ -1,8 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { errorText } from "@sallyport/async";
 import { boundedLog, DestinationType, type Logger, RouteErrorCode } from "@sallyport/wire";
-import { Histogram } from "../metrics/histogram.ts";
-import type { WorkPool } from "../metrics/work-pool.ts";
 import { type EgressBinding, EgressError, type RouteError } from "./egress.ts";
 import type { ForwarderOptions } from "./options.ts";
 
@@ -47,9 +45,19 @@ interface RouteTables {
 const MAX_DIAL_MS = 60_000;
 const NO_PEER_DATA: Map<number, Buffer> = new Map();
 
+/** The workers that dial the egress of routes. */
+export interface Dialers {
+  /** Dials that wait for one of them. */
+  readonly waiting: number;
+  readonly workers: number;
+  readonly busy: number;
+  /** Called with the time that each dial took, in milliseconds. */
+  onDialed: (ms: number) => void;
+}
+
 /** Executes Routes: dials the egress when there is one to dial, then enters the forwards. */
-export class RouteProcessor implements WorkPool {
-  readonly work = new Histogram();
+export class RouteProcessor implements Dialers {
+  onDialed: (ms: number) => void = () => {};
   readonly #tables: RouteTables;
   readonly #log: Logger;
   readonly #running = new Map<string, Set<AbortController>>();
@@ -101,7 +109,7 @@ export class RouteProcessor implements WorkPool {
       this.#log.error({ circuitId: route.circuitId, err: error }, "egress dial failed unexpectedly");
       return failure(RouteErrorCode.Generic, errorText(error));
     } finally {
-      this.work.update((performance.now() - started) * 1e6);
+      this.onDialed(performance.now() - started);
       this.#untrack(route.circuitId, abort);
       this.#workerDone();
     }

@@ -1,10 +1,15 @@
 import type { Socket } from "node:net";
 import { type LocalPort, Xgress, type XgressOptions } from "@sallyport/wire";
-import type { CircuitCreated } from "../control/control-plane.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 
 /** A circuit that was made for a listener of the router itself. */
-export type PlainCircuit = Pick<CircuitCreated, "circuitId" | "address" | "controllerId">;
+export interface PlainCircuit {
+  readonly circuitId: string;
+  /** Xgress address of the initiating end. */
+  readonly address: string;
+  /** The controller that made it, and that is told when its client has left. */
+  readonly controllerId: string;
+}
 
 /** What listeners that know no identities need of the router. */
 export interface PlainListening {
