@@ -103,9 +103,8 @@ export class LocalOperations {
     const wanted = isOn ? [...this.#disconnected.keys()] : controllers.all().map((controller) => controller.id);
     const ids = id === "" ? wanted : wanted.filter((known) => known === id);
     if (ids.length === 0) {
-      throw new Error(
-        `${id === "" ? "no controller" : `controller ${id}`} is ${isOn ? "kept disconnected" : "connected"}`,
-      );
+      const which = id === "" ? "no controller" : `controller ${id}`;
+      throw new Error(`${which} is ${isOn ? "kept disconnected" : "connected"}`);
     }
     for (const known of ids) {
       const address = isOn ? this.#disconnected.get(known) : controllers.byId(known)?.address;

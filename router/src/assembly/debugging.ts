@@ -29,8 +29,7 @@ export async function traceFile({ config, routerId, baseDir, log, stops }: Assem
     stops.push(() => file.close());
     return file;
   } catch (cause) {
-    const why = errorText(cause);
-    const problem = { path: ["trace", "path"], text: `the file cannot be written: ${why}` };
+    const problem = { path: ["trace", "path"], text: `the file cannot be written: ${errorText(cause)}` };
     throw new RouterStartError([problem], undefined, { cause });
   }
 }

@@ -44,8 +44,7 @@ export class InterfaceReports {
     if (!isAtLeast(controller.version.version, [1, 6, 3])) return;
     const body = encodeControl(ctrlPb.RouterInterfacesUpdateSchema, { interfaces: list });
     controller.channel.request({ contentType: ControlType.RouterInterfacesUpdate, body }).catch((error: unknown) => {
-      const reason = errorText(error);
-      this.#o.log.debug({ controllerId: controller.id, reason }, "the interfaces were not taken");
+      this.#o.log.debug({ controllerId: controller.id, reason: errorText(error) }, "the interfaces were not taken");
     });
   }
 }

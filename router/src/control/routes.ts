@@ -27,10 +27,9 @@ export function handleRoutes(controllers: Controllers, forwarder: Forwarder, log
     }
     const outcome = clipped(await forwarder.route(route, controller.id));
     if (!outcome.ok) {
-      failures.info(
-        { circuitId: route.circuitId, attempt: route.attempt, error: outcome.error, errorCode: outcome.errorCode },
-        "a route could not be set up",
-      );
+      const { error, errorCode } = outcome;
+      const fields = { circuitId: route.circuitId, attempt: route.attempt, error, errorCode };
+      failures.info(fields, "a route could not be set up");
     }
     answer(message, controller, routeResult(route.circuitId, route.attempt, outcome));
   });

@@ -260,8 +260,8 @@ export class EdgeListener {
           if (!this.#control.isConnected()) this.#counters.invalidTokensDuringSync++;
         }
         if (!channel.isClosed) {
-          const reason = errorText(error);
-          this.#log.warn({ peer: channel.peer.address, client: channel.remoteId, reason }, "SDK not admitted");
+          const fields = { peer: channel.peer.address, client: channel.remoteId, reason: errorText(error) };
+          this.#log.warn(fields, "SDK not admitted");
         }
         channel.close();
       })

@@ -76,8 +76,8 @@ export class PipeTraces {
       log.info({ enable: request.enable, pipes: matching }, "an operator switched tracing");
       channel.replyResult(message, true, answerText(request.enable, request.verbosity, names, matching));
     } catch (error) {
-      const reason = errorText(error);
-      if (!channel.isClosed) channel.replyResult(message, false, `the expression cannot be used: ${reason}`);
+      const text = `the expression cannot be used: ${errorText(error)}`;
+      if (!channel.isClosed) channel.replyResult(message, false, text);
     }
   }
 

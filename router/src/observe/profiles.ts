@@ -83,8 +83,7 @@ export class Profiles {
       await rename(`${file}.new`, file);
       this.#o.log.debug({ path: file, kind }, "a profile was written");
     } catch (error) {
-      const reason = errorText(error);
-      this.#o.log.error({ path: file, kind, reason }, "a profile cannot be written");
+      this.#o.log.error({ path: file, kind, reason: errorText(error) }, "a profile cannot be written");
     }
   }
 }

@@ -129,10 +129,8 @@ export class DataModelSubscription {
     this.#catchUp ??= setTimeout(() => {
       this.#catchUp = undefined;
       if (index <= this.#model.index) return;
-      this.#o.log.warn(
-        { controllerId: controller.id, index: index.toString(), ours: this.#model.index.toString() },
-        "changes of the data model are missing; asking for them",
-      );
+      const fields = { controllerId: controller.id, index: index.toString(), ours: this.#model.index.toString() };
+      this.#o.log.warn(fields, "changes of the data model are missing; asking for them");
       this.#subscribe(false);
     }, this.#times.catchUpMs).unref();
   }

@@ -151,10 +151,8 @@ export class CertificateRenewal {
     const { controllers, reload } = this.#o;
     const identity = this.#o.identity();
     if (Date.parse(identity.leaf.validTo) < Date.now()) {
-      throw new ControlError(
-        "CERTIFICATE_EXPIRED",
-        `the client certificate ended on ${identity.leaf.validTo}: the router has to be enrolled again`,
-      );
+      const text = `the client certificate ended on ${identity.leaf.validTo}: the router has to be enrolled again`;
+      throw new ControlError("CERTIFICATE_EXPIRED", text);
     }
     for (const file of [files.cert, files.serverCert]) {
       const reason = await whyUnwritable(file);
@@ -187,10 +185,8 @@ export class CertificateRenewal {
     });
     const error = decodeControl(edgeCtrlPb.ErrorSchema, reply.body);
     if (reply.contentType === EdgeCtrlType.Error && error.code === "") return;
-    throw new ControlError(
-      "RENEWAL_REFUSED",
-      `the controller did not accept the new certificate: ${error.code} ${error.message}`,
-    );
+    const text = `the controller did not accept the new certificate: ${error.code} ${error.message}`;
+    throw new ControlError("RENEWAL_REFUSED", text);
   }
 
   /** The certificates come in a message of their own, or as the answer; a refusal comes as an answer, or not at all. */

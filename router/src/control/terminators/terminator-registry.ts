@@ -139,9 +139,8 @@ export class TerminatorRegistry<R extends KeptTerminator> {
   #enter(request: R, replaced: RegistryEntry<R> | undefined): RegistryEntry<R> {
     const { address } = request;
     clearTimeout(replaced?.retry);
-    replaced?.first.reject(
-      new ControlError("TERMINATOR_REPLACED", `terminator ${address} goes on under another session`),
-    );
+    const text = `terminator ${address} goes on under another session`;
+    replaced?.first.reject(new ControlError("TERMINATOR_REPLACED", text));
     const entry: RegistryEntry<R> = {
       request,
       first: Promise.withResolvers<TerminatorAnswer>(),
@@ -172,9 +171,8 @@ export class TerminatorRegistry<R extends KeptTerminator> {
       if (entry === undefined) continue;
       clearTimeout(entry.retry);
       this.#entries.delete(id);
-      entry.first.reject(
-        new ControlError("TERMINATOR_REMOVED", `terminator ${id} was removed before a controller took it`),
-      );
+      const text = `terminator ${id} was removed before a controller took it`;
+      entry.first.reject(new ControlError("TERMINATOR_REMOVED", text));
     }
   }
 
