@@ -49,7 +49,7 @@ export const CLEAN: readonly string[] = [
   "*.md",
   "docs/**/*.md",
   "{helm,examples}/**/*.{md,yaml,ts,js}",
-  "{packages/*,operator}/src/**/*.ts",
+  "{packages/*,operator,router}/src/**/*.ts",
   "controller/src/{api,auth,commands,config,health,http,management}/**/*.ts",
   "controller/src/*.ts",
   "controller/src/{fabric,events,pki,certificates,policy,metrics}/**/*.ts",
