@@ -1,7 +1,7 @@
 /**
  * The mechanism of the contract: what one operation of an API is, and the builders that the tables in `operations/` use.
- * Routes of the server, OpenAPI documents, the typed client and the contract tests are all derived from these records,
- * so a further operation is a further row and nothing else.
+ * Routes of the server, OpenAPI documents, the typed client and the contract tests are all derived from these records
+ * (CONTRIBUTING.md, "An operation of the HTTP API").
  */
 import { z } from "zod";
 import { DEFAULT_LIMIT, type ListQuery } from "./list-query.ts";

@@ -1,6 +1,6 @@
 /**
  * The published description of the two edge APIs (version 0.26.14), as far as a table of operations can be held against it, and every place where
- * ours goes beyond it or differs. `contract.test.ts` fails on any difference that is not written down here.
+ * Sallyport goes beyond it or differs. `published.test.ts` fails on any difference that is not written down here.
  */
 import type { AuthRule, Method } from "../operation.ts";
 import published from "./published.json" with { type: "json" };
