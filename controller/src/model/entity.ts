@@ -48,30 +48,38 @@ export function found<T>(row: T | undefined, table: EntityTable, id: string): T 
   return row;
 }
 
-/** The row of an entity. */
-export async function findEntity<T extends EntityTable>(
+type EntityRow<T extends EntityTable> = Selectable<Database[T]>;
+type Column<T extends EntityTable> = keyof EntityRow<T> & string;
+
+/** The row of an entity: the columns that are named, or all of them. */
+export async function findEntity<T extends EntityTable, C extends Column<T> = Column<T>>(
   db: Db,
   table: T,
   id: string,
-): Promise<Selectable<Database[T]> | undefined> {
-  const { rows } = await sql<Selectable<Database[T]>>`
-    SELECT * FROM ${sql.table(table)} WHERE id = ${id}`.execute(db);
+  columns?: readonly C[],
+): Promise<Pick<EntityRow<T>, C> | undefined> {
+  const { rows } = await selection(table, id, columns).execute(db);
   return rows[0];
 }
 
-/** @throws ApiError 404 */
-export async function getEntity<T extends EntityTable>(db: Db, table: T, id: string): Promise<Selectable<Database[T]>> {
-  return found(await findEntity(db, table, id), table, id);
+/** As {@link findEntity}. @throws ApiError 404 */
+export async function getEntity<T extends EntityTable, C extends Column<T> = Column<T>>(
+  db: Db,
+  table: T,
+  id: string,
+  columns?: readonly C[],
+): Promise<Pick<EntityRow<T>, C>> {
+  return found(await findEntity(db, table, id, columns), table, id);
 }
 
-/** The row of an entity, held until the transaction ends. @throws ApiError 404 */
-export async function lockEntity<T extends EntityTable>(
+/** As {@link findEntity}, held until the transaction ends. @throws ApiError 404 */
+export async function lockEntity<T extends EntityTable, C extends Column<T> = Column<T>>(
   trx: Db,
   table: T,
   id: string,
-): Promise<Selectable<Database[T]>> {
-  const { rows } = await sql<Selectable<Database[T]>>`
-    SELECT * FROM ${sql.table(table)} WHERE id = ${id} FOR UPDATE`.execute(trx);
+  columns?: readonly C[],
+): Promise<Pick<EntityRow<T>, C>> {
+  const { rows } = await sql<Pick<EntityRow<T>, C>>`${selection(table, id, columns)} FOR UPDATE`.execute(trx);
   return found(rows[0], table, id);
 }
 
@@ -81,15 +89,20 @@ export async function requireEntity(db: Db, table: EntityTable, id: string): Pro
   found(rows[0], table, id);
 }
 
-/** The row of an entity, which cannot be deleted until the transaction ends. */
-export async function keepEntity<T extends EntityTable>(
+/** As {@link findEntity}; the row cannot be deleted until the transaction ends. */
+export async function keepEntity<T extends EntityTable, C extends Column<T> = Column<T>>(
   trx: Db,
   table: T,
   id: string,
-): Promise<Selectable<Database[T]> | undefined> {
-  const { rows } = await sql<Selectable<Database[T]>>`
-    SELECT * FROM ${sql.table(table)} WHERE id = ${id} FOR KEY SHARE`.execute(trx);
+  columns?: readonly C[],
+): Promise<Pick<EntityRow<T>, C> | undefined> {
+  const { rows } = await sql<Pick<EntityRow<T>, C>>`${selection(table, id, columns)} FOR KEY SHARE`.execute(trx);
   return rows[0];
+}
+
+function selection<T extends EntityTable, C extends Column<T>>(table: T, id: string, columns?: readonly C[]) {
+  const wanted = columns === undefined ? sql`*` : sql.join(columns.map((column) => sql.ref(column)));
+  return sql<Pick<EntityRow<T>, C>>`SELECT ${wanted} FROM ${sql.table(table)} WHERE id = ${id}`;
 }
 
 /** Sets columns of a row; those whose value is undefined stay as they are. @returns whether the row exists */

@@ -29,7 +29,7 @@ export interface Collection<Fields, Found extends FoundEntity> {
   create(client: ManagementClient, body: EntityBody<Fields>, call: Call): Promise<string>;
   /** `found` has what a replacement must not take away. */
   replace(client: ManagementClient, found: Found, body: EntityBody<Fields>, call: Call): Promise<unknown>;
-  /** The fields of an entity as it is. */
+  /** The fields of an entity as it is, for a replacement that changes none of them. */
   fieldsOf(found: Found): Fields;
   delete(client: ManagementClient, id: string, call: Call): Promise<unknown>;
 }

@@ -132,10 +132,11 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
     const { deletionPolicy, managementPolicy } = resource.spec;
     const isReleased = deletionPolicy === "Orphan" || managementPolicy === "Observe";
     try {
-      const { name, tags } = found;
-      const released = { ...this.#collection.fieldsOf(found), name, tags: releasedTags(tags) };
-      if (isReleased) await this.#collection.replace(client, found, released, { signal });
-      else await this.#collection.delete(client, found.id, { signal });
+      if (isReleased) {
+        const { name, tags } = found;
+        const released = { ...this.#collection.fieldsOf(found), name, tags: releasedTags(tags) };
+        await this.#collection.replace(client, found, released, { signal });
+      } else await this.#collection.delete(client, found.id, { signal });
     } catch (error) {
       if (isGone(error)) return { state: "gone" };
       if (!isReleased && error instanceof ApiError && (error.status === 409 || error.status === 400)) {

@@ -1,16 +1,20 @@
 /** Every simple kind: what its specs come to, and that a plan which was carried out leaves nothing to do. */
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import type { ManagementClient } from "../controller-client/connection.ts";
+import type { Collection, EntityReader } from "../entity/collection.ts";
+import { tagsOf } from "../entity/ownership.ts";
 import { type EntityKind, type EntityResource, type EntitySpec, type FoundEntity, planEntity } from "../entity/plan.ts";
+import { EntitySync } from "../entity/sync.ts";
 import { carriedOut } from "../entity/testing/contrary-server.ts";
-import { surroundings } from "../entity/testing/surroundings.ts";
+import { OWNER, surroundings } from "../entity/testing/surroundings.ts";
 import { admit } from "../resources/testing/admission.ts";
-import { authPolicy } from "./auth-policy/reconcile.ts";
+import { authPolicies, authPolicy } from "./auth-policy/reconcile.ts";
 import { DEFINITIONS } from "./definitions.ts";
 import { edgeRouterPolicy } from "./edge-router-policy/reconcile.ts";
 import { overlayService } from "./overlay-service/reconcile.ts";
 import { postureCheck } from "./posture-check/plan.ts";
-import { serviceConfig } from "./service-config/reconcile.ts";
+import { configs, serviceConfig } from "./service-config/reconcile.ts";
 import { serviceEdgeRouterPolicy } from "./service-edge-router-policy/reconcile.ts";
 import { servicePolicy } from "./service-policy/reconcile.ts";
 import { sample } from "./testing/samples.ts";
@@ -263,5 +267,31 @@ describe("whatever the spec", () => {
       }),
       { numRuns: 60 },
     );
+  });
+});
+
+describe("an entity whose resource is deleted", () => {
+  const tags = { ...tagsOf(OWNER), team: "a" };
+  const remove = (kind: string, collection: unknown, found: FoundEntity, client: object, spec: Json = {}) => {
+    const reader = { byId: async () => found } as unknown as EntityReader<FoundEntity>;
+    const sync = new EntitySync(PLANS[kind] as AnyKind, collection as Collection<object, FoundEntity>, reader);
+    const known = { id: found.id, wasObserved: false };
+    return sync.remove(client as ManagementClient, resource(kind, spec), known, OWNER, new AbortController().signal);
+  };
+
+  test("is deleted, whatever is missing of it", async () => {
+    const deleteAuthPolicy = vi.fn();
+    const found = { id: "a1", name: "sample", tags };
+    expect(await remove("AuthPolicy", authPolicies, found, { deleteAuthPolicy })).toEqual({ state: "gone" });
+    expect(deleteAuthPolicy).toHaveBeenCalledOnce();
+  });
+
+  test("is released with what the API takes for a config", async () => {
+    const updateConfig = vi.fn();
+    const found = { id: "c1", name: "sample", tags, configTypeId: "t1", data: { port: 80 } };
+    const state = await remove("ServiceConfig", configs, found, { updateConfig }, { deletionPolicy: "Orphan" });
+    expect(state).toEqual({ state: "released" });
+    const body = { name: "sample", tags: { team: "a" }, data: { port: 80 } };
+    expect(updateConfig.mock.calls[0]?.[0]).toEqual({ params: { id: "c1" }, body });
   });
 });

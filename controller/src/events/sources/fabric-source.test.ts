@@ -1,6 +1,7 @@
 import { ControlType, ctrlPb, EdgeCtrlType, edgeCtrlPb, encodeControl, metricsPb, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { CircuitFailureCause } from "../../fabric/fabric-events.ts";
+import type { Circuit } from "../../fabric/circuits/circuit.ts";
+import { CircuitFailureCause, type FabricEvent } from "../../fabric/fabric-events.ts";
 import { TestFabric } from "../../fabric/testing/test-fabric.ts";
 import { Dispatcher } from "../dispatcher.ts";
 import { readSubscription } from "../subscription.ts";
@@ -71,6 +72,39 @@ describe("events of the fabric", () => {
       "duplicate",
     ]);
     expect(links.events[0]).toMatchObject({ link_id: "l1", src_router_id: "r1", dst_router_id: "r2", protocol: "tls" });
+  });
+
+  it("tell of circuits, in the order of fields that OpenZiti has", () => {
+    let tell: (event: FabricEvent) => void = () => undefined;
+    const circuits = follow("circuit");
+    startFabricSource({
+      controllerId: "ctrl1",
+      fabric: {
+        onEvent: (listener) => {
+          tell = listener;
+          return () => undefined;
+        },
+        pathCost: () => 7,
+        links: () => [],
+        onlineRouterIds: () => [],
+      },
+      sink: dispatcher,
+      services: new ServiceCounters(dispatcher),
+      terminators: { routerChanged: () => undefined },
+    });
+    const route = { routers: ["r1"], links: [], ingressId: "i", egressId: "e" };
+    const circuit = { id: "c1", route, addresses: {}, tags: {}, createdAt: new Date() } as unknown as Circuit;
+    tell({ kind: "circuit-created", circuit, timespanMs: 2 });
+    tell({ kind: "circuit-removed", circuit, reason: "closed" });
+    expect(circuits.events).toMatchObject([
+      { event_type: "created", creation_timespan: 2_000_000, path_cost: 7 },
+      { event_type: "deleted", path_cost: 7, duration: expect.any(Number) },
+    ]);
+    const lastFields = circuits.events.map((event) => Object.keys(event).slice(-3));
+    expect(lastFields).toEqual([
+      ["tags", "creation_timespan", "path_cost"],
+      ["tags", "path_cost", "duration"],
+    ]);
   });
 
   it("tell of identities that come, go, and may be anywhere", async () => {

@@ -141,7 +141,7 @@ function emitCircuit(
   { sink, fabric }: FabricSourceParts,
   circuit: Circuit,
   type: CircuitEvent["event_type"],
-  more: Pick<CircuitEvent, "creation_timespan" | "duration"> = {},
+  { creation_timespan, duration }: Pick<CircuitEvent, "creation_timespan" | "duration"> = {},
 ): void {
   if (!sink.wants("circuit")) return;
   const cost = fabric.pathCost(circuit);
@@ -157,8 +157,9 @@ function emitCircuit(
     path: pathOf(circuit),
     link_count: circuit.route.links.length,
     tags: circuit.tags,
-    ...more,
+    ...(creation_timespan !== undefined && { creation_timespan }),
     ...(Number.isFinite(cost) && { path_cost: cost }),
+    ...(duration !== undefined && { duration }),
   });
 }
 

@@ -134,9 +134,13 @@ export class UsageTotals {
 
   add(metrics: metricsPb.MetricsMessage): void {
     if (metrics.doNotPropagate) return;
-    const buckets = metrics.usageCounters.flatMap((interval) => Object.values(interval.buckets));
-    for (const [counter, bytes] of buckets.flatMap(({ values }) => Object.entries(values))) {
-      if (COUNTERS.has(counter)) this.#bytes.set(counter, (this.#bytes.get(counter) ?? 0) + Number(bytes));
+    // One bucket after the other: the router picks how many counters a report has.
+    for (const { buckets } of metrics.usageCounters) {
+      for (const { values } of Object.values(buckets)) {
+        for (const [counter, bytes] of Object.entries(values)) {
+          if (COUNTERS.has(counter)) this.#bytes.set(counter, (this.#bytes.get(counter) ?? 0) + Number(bytes));
+        }
+      }
     }
   }
 

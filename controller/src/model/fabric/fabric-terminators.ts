@@ -141,14 +141,14 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
  */
 async function refusalOf(trx: Db, terminator: NewTerminator): Promise<TerminatorOutcome | undefined> {
   const { serviceId, routerId, instanceId, hostId, instanceSecret: secret } = terminator;
-  const host = await keepEntity(trx, "identity", hostId);
+  const host = await keepEntity(trx, "identity", hostId, ["id", "attrs", "is_admin"]);
   if (host === undefined) return { outcome: "denied", message: `identity ${hostId} is unknown` };
-  const service = await keepEntity(trx, "service", serviceId);
+  const service = await keepEntity(trx, "service", serviceId, ["id", "attrs"]);
   if (service === undefined) return { outcome: "rejected", message: `service ${serviceId} is unknown` };
   if (!host.is_admin && !(await hasGrant(trx, host, service, "Bind"))) {
     return { outcome: "denied", message: `identity ${hostId} may not host service ${serviceId} any more` };
   }
-  const router = await keepEntity(trx, "router", routerId);
+  const router = await keepEntity(trx, "router", routerId, ["id"]);
   if (router === undefined) return { outcome: "rejected", message: `router ${routerId} is unknown` };
   if (await mayShareInstance(trx, { serviceId, instanceId, hostId, secret })) return undefined;
   return {

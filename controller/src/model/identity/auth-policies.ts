@@ -141,7 +141,7 @@ export class AuthPolicies {
 
 /** @throws ApiError 404 naming the field */
 async function requireSigner(trx: Db, id: string, field: string): Promise<void> {
-  if ((await keepEntity(trx, "ext_jwt_signer", id)) !== undefined) return;
+  if ((await keepEntity(trx, "ext_jwt_signer", id, ["id"])) !== undefined) return;
   const { status, message } = API_ERRORS.NOT_FOUND;
   throw new ApiError(status, "NOT_FOUND", message, fieldCause(field, `externalJwtSigner with id ${id} not found`, id));
 }

@@ -61,7 +61,7 @@ export class Authenticators {
   async create(request: z.output<typeof authenticatorCreate>): Promise<string> {
     const credential = await this.#credential(request);
     return transact(this.#ctx.store, async (trx) => {
-      const identity = await getEntity(trx, "identity", request.identityId);
+      const identity = await getEntity(trx, "identity", request.identityId, ["type_id"]);
       if (identity.type_id === "Router") {
         const reason = "may not create authenticators for router identities";
         throw fieldError("identityId", reason, request.identityId);

@@ -86,14 +86,14 @@ export class Enrollments {
     readonly username?: string | undefined;
   }): Promise<string> {
     return transact(this.#ctx.store, async (trx) => {
-      if ((await findEntity(trx, "identity", request.identityId)) === undefined) {
+      if ((await findEntity(trx, "identity", request.identityId, ["id"])) === undefined) {
         throw unusable("identityId", "identity not found", request.identityId);
       }
       this.#requireFuture(request.expiresAt, unusable);
       if (request.method === "updb" && (request.username ?? "") === "") {
         throw unusable("username", "username is required for method updb", request.username);
       }
-      if (request.method === "ottca" && (await findEntity(trx, "ca", request.caId ?? "")) === undefined) {
+      if (request.method === "ottca" && (await findEntity(trx, "ca", request.caId ?? "", ["id"])) === undefined) {
         throw unusable("caId", "ca not found", request.caId);
       }
       return this.insert(trx, {
@@ -162,7 +162,7 @@ export class Enrollments {
     return row;
   }
 
-  /** Uses a claimed enrollment up. */
+  /** Uses a claimed enrollment up. @throws ApiError 404 when it is gone: another request was first, or it was deleted */
   async complete(trx: Db, row: EnrollmentRow): Promise<void> {
     await deleteEntity(trx, "enrollment", row.id);
   }

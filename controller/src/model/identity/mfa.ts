@@ -167,7 +167,7 @@ export class Mfa {
   /** Ends an identity's enrollment without a code; nothing happens when there is none. @throws ApiError 404 for an unknown identity */
   async remove(identityId: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
-      found(await keepEntity(trx, "identity", identityId), "identity", identityId);
+      found(await keepEntity(trx, "identity", identityId, ["id"]), "identity", identityId);
       await removeMfa(trx, identityId);
     });
     this.#attempts.succeeded(identityId);

@@ -69,7 +69,7 @@ export class ServiceConfigOverrides {
     await this.#ctx.store.transaction(async (trx) => {
       await lockEntity(trx, "identity", identityId);
       for (const pair of pairs) {
-        const config = await getEntity(trx, "config", pair.configId);
+        const config = await getEntity(trx, "config", pair.configId, ["config_type_id"]);
         await requireEntity(trx, "service", pair.serviceId);
         await trx
           .insertInto("identity_service_config")

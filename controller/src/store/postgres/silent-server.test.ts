@@ -1,10 +1,11 @@
 import { mkdtemp, rm } from "node:fs/promises";
+import { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLogger } from "@sallyport/wire";
 import { Kysely, PostgresDialect, sql } from "kysely";
 import pg from "pg";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { restoreBackup } from "../backup/restore-backup.ts";
 import { writeBackup } from "../backup/write-backup.ts";
 import { openStore, type Store } from "../database.ts";
@@ -15,7 +16,7 @@ import { BreakableWay } from "../testing/breakable-way.ts";
 import { testDatabase } from "../testing/test-store.ts";
 import { HolderLock, requireUnheld } from "./holder-lock.ts";
 import { watchLongWork } from "./long-work.ts";
-import { StoreClient } from "./store-client.ts";
+import { StoreClient, withClient } from "./store-client.ts";
 
 /** How long the server may take in these tests. */
 const ANSWER_MS = 300;
@@ -178,3 +179,10 @@ it("a statement that works for long is left alone by the watch; one whose answer
   ).rejects.toThrow();
   await db.destroy();
 }, 60_000);
+
+it("a connection of its own notices a server that has gone, whatever its settings say of that", async () => {
+  const keepAlive = vi.spyOn(Socket.prototype, "setKeepAlive");
+  await withClient({ ...database.connection, keepAlive: false, keepAliveInitialDelayMillis: 0 }, async () => undefined);
+  expect(keepAlive).toHaveBeenCalledWith(true, 10_000);
+  keepAlive.mockRestore();
+});

@@ -81,9 +81,10 @@ export async function setForRequests(client: pg.ClientBase, answerMs: number): P
   await ask(client, REQUEST_SETTINGS, undefined, answerMs);
 }
 
-/** Runs `work` on a connection of its own, which is ended afterwards. */
+/** Runs `work` on a connection of its own, which is ended afterwards. Of {@link CONNECTION_LIMITS}, `config` can replace the time to connect only. */
 export async function withClient<T>(config: pg.ClientConfig, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new StoreClient({ ...CONNECTION_LIMITS, ...config });
+  const { connectionTimeoutMillis = CONNECTION_LIMITS.connectionTimeoutMillis } = config;
+  const client = new StoreClient({ ...config, ...CONNECTION_LIMITS, connectionTimeoutMillis });
   client.on("error", () => undefined);
   try {
     await client.connect();

@@ -105,6 +105,7 @@ export const configs: Collection<ConfigFields, FoundConfig> = {
   detail: async (client, id, call) => (await client.detailConfig({ params: { id } }, call)).data,
   create: async (client, body, call) => (await client.createConfig({ body: writable(body) }, call)).data.id,
   replace: (client, { id }, body, call) => client.updateConfig({ params: { id }, body: writable(body) }, call),
-  fieldsOf: ({ configTypeId, data }) => ({ configTypeId, data: data ?? {} }),
+  // A replacement cannot change the config type, and the API has no field for it there.
+  fieldsOf: ({ data }) => ({ data: data ?? {} }) as ConfigFields,
   delete: (client, id, call) => client.deleteConfig({ params: { id } }, call),
 };

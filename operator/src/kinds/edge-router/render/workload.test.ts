@@ -176,6 +176,12 @@ describe("the StatefulSet of a router", () => {
     });
   });
 
+  test("keeps a restart that the template asks for", () => {
+    const annotations = { "sallyport.dev/restart-requested-at": "mine" };
+    const made = render({ template: { metadata: { annotations } } }).spec.template.metadata;
+    expect(made.annotations).toEqual({ ...annotations, "sallyport.dev/config-hash": INPUT.configHash });
+  });
+
   test("keeps the size of its claims, which can't be changed, and dials chosen controllers", () => {
     const set = render({ storage: { size: "1Gi" } }, { made: { claimSize: "50Mi" }, areControllersChosen: true });
     expect(set.spec.volumeClaimTemplates[0].spec.resources.requests.storage).toBe("50Mi");

@@ -115,7 +115,7 @@ function podTemplate(resource: RenderedResource, input: WorkloadInput) {
       annotations: {
         ...given.annotations,
         [ANNOTATIONS.configHash]: input.configHash,
-        [ANNOTATIONS.restart]: input.restart,
+        ...(input.restart !== undefined && { [ANNOTATIONS.restart]: input.restart }),
       },
     },
     spec: {

@@ -134,6 +134,16 @@ describe("the pod of a managed controller", () => {
     expect(policy({ hostNetwork: true, dnsPolicy: "Default" })).toBe("Default");
   });
 
+  test("keeps a restart that the template asks for, until the resource asks for another", () => {
+    const annotations = { "sallyport.dev/restart-requested-at": "mine" };
+    const template = { metadata: { annotations } };
+    const shown = (own = {}) => podOf({ template }, {}, own).metadata.annotations;
+    expect(shown()).toMatchObject(annotations);
+    expect(shown({ "sallyport.dev/restart-requested-at": "1" })).toMatchObject({
+      "sallyport.dev/restart-requested-at": "1",
+    });
+  });
+
   test("changes with the hash, with a restart that is asked for, and with nothing else", () => {
     const text = (...args: Parameters<typeof podOf>) => JSON.stringify(podOf(...args));
     expect(text({ retention: "Delete" })).toBe(text());

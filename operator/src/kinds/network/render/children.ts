@@ -131,13 +131,14 @@ const POD_SECURITY = {
 /** The pod of a managed controller. */
 function renderPod(resource: NetworkResource, managed: ManagedNetwork, inputs: PodInputs): Json {
   const { labels, annotations } = managed.template?.metadata ?? {};
+  const restart = resource.metadata.annotations?.[ANNOTATIONS.restart];
   return {
     metadata: {
       labels: { ...labels, ...childLabels(resource) },
       annotations: {
         ...annotations,
         [ANNOTATIONS.configHash]: inputs.configHash,
-        [ANNOTATIONS.restart]: resource.metadata.annotations?.[ANNOTATIONS.restart],
+        ...(restart !== undefined && { [ANNOTATIONS.restart]: restart }),
       },
     },
     spec: podSpec(resource, managed, inputs),

@@ -1,4 +1,4 @@
-/** What a type of posture check is to the API, and the parts that all types share. One file per type; `types.ts` collects them. */
+/** What a type of posture check is to the API, and the parts that all types share. Each has its fields in a file beside this one; `types.ts` collects them. */
 import { z } from "zod";
 import { base } from "../entity.ts";
 import { names, patchOf, tags, time } from "../scalars.ts";

@@ -1,6 +1,6 @@
 /**
  * Posture: what policies ask of a device before they grant anything, and what devices report (`docs/api.md`, "Posture").
- * A new type is a file beside this one and an entry in {@link POSTURE_TYPES}; all schemas below follow from the tables.
+ * A new type has its fields in a file beside this one and an entry in {@link POSTURE_TYPES}; all schemas below follow from the tables.
  */
 import { z } from "zod";
 import { base } from "../entity.ts";
