@@ -1,6 +1,7 @@
 import { get } from "node:http";
+import { Server } from "node:net";
 import { silentLogger } from "@sallyport/wire";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { HealthChecks } from "../health/health-checks.ts";
 import { type TestStore, testStore } from "../store/testing/test-store.ts";
 import { ControllerMetrics } from "./metrics.ts";
@@ -81,7 +82,11 @@ describe("figures", () => {
 
   it("are served on an address of their own, and beside the APIs to one certificate only", async () => {
     const metrics = new ControllerMetrics();
+    const listens = vi.spyOn(Server.prototype, "listen");
     const listener = await startMetricsListener({ host: "127.0.0.1", port: 0, metrics, log: silentLogger });
+    const [server] = listens.mock.contexts as Server[];
+    listens.mockRestore();
+    for (let i = 0; i < 2; i++) server?.emit("error", new Error("accept EMFILE"));
     expect((await fetchText(listener.port, "/metrics")).text).toContain("# TYPE sallyport_http_requests_total counter");
     expect((await fetchText(listener.port, "/")).status).toBe(404);
     await listener.close();

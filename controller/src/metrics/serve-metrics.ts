@@ -1,7 +1,8 @@
 import type { X509Certificate } from "node:crypto";
+import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { type Logger, SharedConnections } from "@sallyport/wire";
+import { boundedLog, type Logger, SharedConnections } from "@sallyport/wire";
 import type { Page } from "../http/pages.ts";
 import type { ControllerMetrics } from "./metrics.ts";
 
@@ -33,10 +34,10 @@ export async function startMetricsListener(o: {
   });
   const connections = new SharedConnections(MAX_CONNECTIONS);
   server.on("connection", (socket: Socket) => connections.add(socket));
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(o.port, o.host === "" ? undefined : o.host, resolve);
-  });
+  server.listen(o.port, o.host === "" ? undefined : o.host);
+  await once(server, "listening");
+  const log = boundedLog(o.log);
+  server.on("error", (error) => log.warn({ error }, "a connection for the figures could not be accepted"));
   return {
     port: (server.address() as AddressInfo).port,
     close: () =>

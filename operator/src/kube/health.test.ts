@@ -1,4 +1,5 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { Server } from "node:net";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { KubeError } from "./client/errors.ts";
 import { type Check, HealthServer, stuckCheck, syncedCheck, type Watched } from "./health.ts";
 import { KINDS } from "./kinds.ts";
@@ -32,6 +33,15 @@ describe("probes", () => {
     expect((await get("/readyz/leader")).code).toBe(200);
     expect((await get("/readyz/caches")).code).toBe(503);
     expect((await get("/readyz/toString")).code).toBe(404);
+    expect((await get("/healthz")).code).toBe(200);
+  });
+
+  test("are answered after a failed accept", async () => {
+    const listens = vi.spyOn(Server.prototype, "listen");
+    const get = await start({});
+    const [http] = listens.mock.contexts as Server[];
+    listens.mockRestore();
+    for (let i = 0; i < 2; i++) http?.emit("error", new Error("accept EMFILE"));
     expect((await get("/healthz")).code).toBe(200);
   });
 

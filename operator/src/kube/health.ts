@@ -40,10 +40,10 @@ export class HealthServer {
   static async listen(o: HealthServerOptions): Promise<HealthServer> {
     const server = new HealthServer(o);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    server.#http.once("error", reject);
+    // Stays: a probe that cannot be accepted fails by itself. Without a listener a failed accept would end the process.
+    server.#http.on("error", reject);
     server.#http.listen(o.port, o.host, resolve);
     await promise;
-    server.#http.off("error", reject);
     return server;
   }
 

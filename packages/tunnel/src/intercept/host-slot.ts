@@ -155,6 +155,8 @@ async function own(number: number): Promise<Server | undefined> {
   try {
     server.listen({ path: `\0${nameOf(number)}` });
     await once(server, "listening");
+    // This server serves no client, so that a failed accept does not matter. Without a listener it would end the process.
+    server.on("error", () => {});
     return server;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EADDRINUSE") return undefined;

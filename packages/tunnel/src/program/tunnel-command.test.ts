@@ -1,5 +1,6 @@
+import { Server } from "node:net";
 import { freePort } from "@sallyport/wire/testing/free-ports";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { SetupError } from "./identity-files.ts";
 import { ProbeServer } from "./tunnel-command.ts";
 
@@ -26,6 +27,16 @@ test("is live from the start, and ready when nothing is missing any more", async
   missing = [];
   expect(await pages(port)).toEqual([live, [200, "ready\n"], gone]);
   expect((await pages(port, "POST")).map(([status]) => status)).toEqual([405, 405, 405]);
+});
+
+test("answers after a failed accept", async () => {
+  const port = await freePort();
+  const listens = vi.spyOn(Server.prototype, "listen");
+  server = await ProbeServer.listen({ host: "127.0.0.1", port, pending: () => [] });
+  const [http] = listens.mock.contexts as Server[];
+  listens.mockRestore();
+  for (let i = 0; i < 2; i++) http?.emit("error", new Error("accept EMFILE"));
+  expect((await pages(port))[0]).toEqual([200, "live\n"]);
 });
 
 test("a port that is taken is told with its option", async () => {

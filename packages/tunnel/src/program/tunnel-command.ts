@@ -174,14 +174,14 @@ export class ProbeServer {
   static async listen(o: ProbeServerOptions): Promise<ProbeServer> {
     const server = new ProbeServer(o);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    server.#http.once("error", reject).listen(o.port, o.host, resolve);
+    // Stays: a probe that cannot be accepted fails by itself. Without a listener a failed accept would end the process.
+    server.#http.on("error", reject).listen(o.port, o.host, resolve);
     await promise.catch((cause: unknown) => {
       const reason = errorText(cause);
       throw new SetupError(`the address ${hostPort(o.host, o.port)} of --health-address cannot be had: ${reason}`, {
         cause,
       });
     });
-    server.#http.off("error", reject);
     return server;
   }
 

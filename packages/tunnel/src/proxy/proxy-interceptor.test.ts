@@ -1,6 +1,6 @@
 import { createSocket, Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
-import { connect, createServer, type Socket } from "node:net";
+import { connect, createServer, Server, type Socket } from "node:net";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { InterceptedClients, InterceptTarget, TcpClient, UdpFlow } from "../interceptor.ts";
@@ -113,6 +113,18 @@ describe("ports of a proxy", () => {
       await expect.poll(() => tcp.length).toBe(round * 2);
       await interception.close();
     }
+  });
+
+  it("stay open after a failed accept", async () => {
+    const port = await freePort();
+    const { tcp, clients } = collector();
+    const listens = vi.spyOn(Server.prototype, "listen");
+    await proxy([`web:${port}`]).intercept(target("web"), clients);
+    const [server] = listens.mock.contexts as Server[];
+    listens.mockRestore();
+    server?.emit("error", new Error("accept EMFILE"));
+    await open(port);
+    await expect.poll(() => tcp.length).toBe(1);
   });
 
   it("of services that were not asked for there are none", async () => {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { TUNNEL_DEFAULTS } from "@sallyport/router-config/tunnel-defaults";
-import { type Logger, plainAddress, silentLogger } from "@sallyport/wire";
+import { boundedLog, type Logger, plainAddress, silentLogger } from "@sallyport/wire";
 import { hostPort } from "../config/template.ts";
 import {
   InterceptError,
@@ -41,7 +41,7 @@ export class ProxyInterceptor implements Interceptor {
   constructor(options: ProxyOptions) {
     this.#o = options;
     this.#bindAddress = options.bindAddress ?? "0.0.0.0";
-    this.#log = options.log ?? silentLogger;
+    this.#log = boundedLog(options.log ?? silentLogger);
   }
 
   /** Opens the ports of a service; a service without ports is ignored. @throws InterceptError `PORT_UNAVAILABLE` */
@@ -89,7 +89,7 @@ export class ProxyInterceptor implements Interceptor {
     const { name, protocol, port } = service;
     const address = this.#bindAddress;
     try {
-      if (protocol === "tcp") return await listenTcp(address, port, clients);
+      if (protocol === "tcp") return await listenTcp({ address, port, clients, log: this.#log });
       const onFlow = (flow: UdpFlow) => clients.udp(flow);
       // A service that comes again meets the port that its last clients still use.
       const left = this.#udpPorts.get(port);
@@ -114,7 +114,13 @@ export class ProxyInterceptor implements Interceptor {
   }
 }
 
-async function listenTcp(address: string, port: number, clients: InterceptedClients): Promise<Interception> {
+async function listenTcp(o: {
+  readonly address: string;
+  readonly port: number;
+  readonly clients: InterceptedClients;
+  readonly log: Logger;
+}): Promise<Interception> {
+  const { address, port, clients, log } = o;
   const server: Server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
     clients.tcp({
       socket,
@@ -129,6 +135,7 @@ async function listenTcp(address: string, port: number, clients: InterceptedClie
   });
   server.listen({ host: address, port });
   await once(server, "listening");
+  server.on("error", (err) => log.warn({ err, ip: address, port }, "a connection could not be accepted"));
   return {
     // Accepted connections go on; their end is not waited for.
     close: async () => void server.close(),

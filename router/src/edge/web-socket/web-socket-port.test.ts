@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { get } from "node:https";
-import { type AddressInfo, connect as connectTcp, createServer } from "node:net";
+import { type AddressInfo, connect as connectTcp, createServer, Server } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect, type TLSSocket } from "node:tls";
 import {
@@ -20,7 +20,7 @@ import {
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { costlyChain } from "@sallyport/wire/testing/costly-handshake";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createWebSocketStream, WebSocket } from "ws";
 import { WebSocketPort, type WebSocketSettings } from "./web-socket-port.ts";
 
@@ -131,6 +131,15 @@ function messagesOf(socket: TLSSocket): (wanted: number) => Promise<Message> {
 const hello = encodeMessage({ contentType: BaseType.Hello, headers: new Headers(), body: Buffer.from("browser") }, -1);
 
 describe("a port for web sockets", () => {
+  it("stays open after a failed accept", async () => {
+    const listens = vi.spyOn(Server.prototype, "listen");
+    await listen();
+    const [server] = listens.mock.contexts as Server[];
+    listens.mockRestore();
+    server?.emit("error", new Error("accept EMFILE"));
+    await openWebSocket();
+  });
+
   it.each([undefined, EDGE_ALPN])("carries channels of SDKs, whose inner ALPN is %s, both ways", async (alpn) => {
     await listen();
     const browser = await authority.identity("browser");

@@ -75,7 +75,9 @@ export class WebSocketPort implements ChannelPort {
     this.port = port;
     this.#identity = options.identity;
     this.#outer = options.outer ?? options.identity;
-    this.#handshakes = new Handshakes(boundedLog(options.log), { turns: options.turns });
+    const log = boundedLog(options.log);
+    this.#handshakes = new Handshakes(log, { turns: options.turns });
+    https.on("error", (error) => log.error({ port, err: error }, "listening failed"));
     https.on("connection", (socket: Socket) => void this.#handshakes.begin(socket));
     this.#sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_MESSAGE, perMessageDeflate: false });
     https.on("secureConnection", (socket: TLSSocket) => {

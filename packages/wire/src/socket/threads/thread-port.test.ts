@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { connect as connectTcp } from "node:net";
+import { connect as connectTcp, Server } from "node:net";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { Worker } from "node:worker_threads";
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
@@ -288,6 +288,19 @@ describe("back-pressure through a thread", () => {
     await once(socket, "close");
     expect(got).toBe(3 * MIB);
   });
+});
+
+test("a failed accept while the port is held for the threads changes nothing", async () => {
+  const listens = vi.spyOn(Server.prototype, "listen");
+  const opened = listen(1);
+  const [holder] = listens.mock.contexts as Server[];
+  listens.mockRestore();
+  if (holder === undefined) throw new Error("nothing listens");
+  await once(holder, "listening");
+  holder.emit("error", new Error("accept EMFILE"));
+  await opened;
+  echo();
+  expect(await echoes(await dial(), 1_000)).toBe(true);
 });
 
 describe("a thread that dies", () => {

@@ -129,6 +129,8 @@ async function findPort({ host, port }: ThreadPortOptions): Promise<{ port: numb
   const server = createServer((socket) => socket.destroy());
   server.listen({ host, port, reusePort: isChosen });
   await once(server, "listening");
+  // While the port is held, a failed accept is a client lost, as one that is accepted would be. Without a listener it would end the process.
+  server.on("error", () => {});
   const address = server.address();
   const release = () => new Promise<void>((resolve) => void server.close(() => resolve()));
   if (!isChosen) await release();
