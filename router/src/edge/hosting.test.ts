@@ -1,5 +1,18 @@
+import {
+  ControlType,
+  ctrlPb,
+  decodeControl,
+  EdgeHeader,
+  EdgeType,
+  encodeControl,
+  Headers,
+  type Message,
+  silentLogger,
+} from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { HealthReports, type SdkBinding } from "./hosting.ts";
+import { controlIdentities, startScriptedControl } from "../testing/scripted-control.ts";
+import { HealthReports, Hosting, type SdkBinding } from "./hosting.ts";
+import type { SdkChannel } from "./sdk-channel.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -43,4 +56,34 @@ it("passes on twenty in a second of one client, however many listeners it has, a
     "calm 1",
     ...all.slice(20, -1).map(({ connId }) => `flood ${connId}`),
   ]);
+});
+
+it("shows the instance of a terminator in an inspection only when the client named one", async () => {
+  vi.useRealTimers();
+  const end = await startScriptedControl(await controlIdentities());
+  try {
+    const controller = await end.connect();
+    const hosting = new Hosting(end.control, silentLogger);
+    const sdk = {
+      session: { identityId: "id1", token: "at", certFingerprints: [] },
+      options: { maxListeners: 10 },
+      isTaken: () => false,
+      addListener: () => {},
+      send: () => {},
+      reply: () => {},
+    } as unknown as SdkChannel;
+    const bind = (connId: number, headers: Headers) => {
+      const message: Partial<Message> = { contentType: EdgeType.Bind, headers, body: Buffer.from("st") };
+      hosting.bind(sdk, connId, message as Message);
+    };
+    bind(1, new Headers());
+    bind(2, new Headers().setString(EdgeHeader.TerminatorIdentity, "one"));
+    const body = encodeControl(ctrlPb.InspectRequestSchema, { requestedValues: ["sdk-terminators"] });
+    const reply = await controller.request({ contentType: ControlType.InspectRequest, body });
+    const [inspected] = decodeControl(ctrlPb.InspectResponseSchema, reply.body).values;
+    const { entries } = JSON.parse(inspected?.value ?? "") as { entries: object[] };
+    expect(entries.map((entry) => "instance" in entry && entry.instance)).toEqual([false, "one"]);
+  } finally {
+    await end.close();
+  }
 });

@@ -296,7 +296,8 @@ export class Hosting {
         peerData,
         cost: h.getU16(EdgeHeader.Cost) ?? 0,
         precedence: knownPrecedence(h.getByte(EdgeHeader.Precedence) ?? Precedence.Default),
-        instanceId: binding.instanceId,
+        // Left out when empty: an inspection shows no instance then.
+        instanceId: binding.instanceId || undefined,
         instanceSecret: h.get(EdgeHeader.TerminatorIdentitySecret),
       },
       { signal: binding.ended.signal },
