@@ -211,14 +211,20 @@ function withKeepAlive<S extends Socket>(socket: S): S {
 }
 
 async function connected(socket: TLSSocket, address: string, signal: AbortSignal): Promise<void> {
-  const closed = once(socket, "close").then(() => {
+  const settled = new AbortController();
+  // Listens for errors, too, until the end of this function: the caller's reader takes over before the next event.
+  const closed = once(socket, "close", { signal: settled.signal }).then(() => {
     throw new Error("the connection was closed during the handshake");
   });
-  const secured = Promise.race([once(socket, "secureConnect"), closed]);
-  await abortable(
-    secured.catch((error: unknown) => Promise.reject(dialFailed(address, error))),
-    signal,
-  );
+  const secured = Promise.race([once(socket, "secureConnect", { signal: settled.signal }), closed]);
+  try {
+    await abortable(
+      secured.catch((error: unknown) => Promise.reject(dialFailed(address, error))),
+      signal,
+    );
+  } finally {
+    settled.abort();
+  }
 }
 
 function dialFailed(address: string, error: unknown): HandshakeError {

@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { TLSSocket } from "node:tls";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { dialChannel } from "../channel/dialer.ts";
 import { acceptChannels } from "../channel/listener.ts";
 import { silentLogger } from "../log.ts";
@@ -64,6 +65,15 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
+/** A port that accepts channels without ALPN; its address. */
+async function listenForChannels(authority: TestAuthority): Promise<string> {
+  const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: await authority.identity("far") });
+  closers.push(() => port.close());
+  const user = { name: "test", protocols: [], acceptsNoAlpn: true, id: "far", log: silentLogger };
+  closers.push(acceptChannels(port, { ...user, onChannel: () => {} }));
+  return `tls:127.0.0.1:${port.port}`;
+}
+
 const signal = () => new AbortController().signal;
 
 describe("a dial through an HTTP proxy", () => {
@@ -92,6 +102,37 @@ describe("a dial through an HTTP proxy", () => {
     channel.close();
     const other = await (await TestAuthority.create()).identity("near");
     await expect(dial(other)).rejects.toMatchObject({ code: "DIAL_FAILED" });
+  });
+
+  test.each([true, false])(
+    "leaves errors of its connection to the channel's reader alone (proxy: %s)",
+    async (isProxied) => {
+      const authority = await TestAuthority.create();
+      const address = await listenForChannels(authority);
+      const identity = await authority.identity("near");
+      const emits = vi.spyOn(TLSSocket.prototype, "emit");
+      closers.push(() => emits.mockRestore());
+      const hello = { idToken: "near" };
+      const channel = await dialChannel({ address, identity, hello, ...(isProxied ? { proxy } : {}) });
+      const secured = emits.mock.calls.findIndex(([event]) => event === "secureConnect");
+      const socket = emits.mock.contexts[secured] as TLSSocket | undefined;
+      expect(socket?.listenerCount("error")).toBe(1);
+      channel.close();
+    },
+  );
+
+  test("fails when its connection does at the end of the handshake", async () => {
+    const authority = await TestAuthority.create();
+    const address = await listenForChannels(authority);
+    const identity = await authority.identity("near");
+    const emit = TLSSocket.prototype.emit;
+    const emits = vi.spyOn(TLSSocket.prototype, "emit").mockImplementation(function (this: TLSSocket, ...event) {
+      const isHeard = emit.apply(this, event);
+      if (event[0] === "secureConnect") this.destroy(new Error("broken"));
+      return isHeard;
+    });
+    closers.push(() => emits.mockRestore());
+    await expect(dialChannel({ address, identity, hello: { idToken: "near" }, proxy })).rejects.toThrow();
   });
 
   test("names itself to a proxy that wants it, and says what is wrong when that does not help", async () => {
