@@ -61,7 +61,9 @@ export class Translations {
           const got = JSON.stringify({ from, to, prefixLength });
           throw new Error(`expected two IP addresses and a prefix length that they can have, got ${got}`);
         }
-        return { from: { family: first.family, base: first.value, length: prefixLength }, to: second };
+        const { family, value } = first;
+        const hostBits = BigInt(widthOf(family) - prefixLength);
+        return { from: { family, base: (value >> hostBits) << hostBits, length: prefixLength }, to: second };
       })
       .toSorted((a, b) => b.from.length - a.from.length);
   }
