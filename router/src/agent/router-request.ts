@@ -8,7 +8,7 @@ export const RouterRequest = {
   DumpApiSessions: 128,
   /** Ours: the status as JSON. */
   Status: 200,
-  /** Ours: renews the certificates now; the answer is `RENEWED` of lifecycle/extend.ts, or the reason why not. */
+  /** Ours: renews the certificates now; the answer is {@link RENEWED}, or the reason why not. */
   Extend: 201,
 } as const;
 

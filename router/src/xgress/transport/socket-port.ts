@@ -43,7 +43,7 @@ export class SocketPort implements LocalPort {
     this.#bodySize = o.mtu > 0 ? Math.min(o.mtu, ALIGNED_PAYLOAD_SIZE) : ALIGNED_PAYLOAD_SIZE;
   }
 
-  /** Joins a connected socket, which was made with this port's `onread`, to its xgress. */
+  /** Joins a connected socket to its xgress. Reading is the caller's: by this port's `onread`, or as in {@link attachExisting}. */
   attachDialled(socket: Socket, xgress: Xgress): void {
     this.#socket = socket;
     this.#xgress = xgress;
