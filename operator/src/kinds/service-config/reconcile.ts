@@ -21,7 +21,7 @@ interface FoundConfig extends FoundEntity {
 }
 
 /** What a config needs besides its spec: both are looked up before. */
-export interface ConfigSurroundings {
+interface ConfigSurroundings {
   /** Id of the config type that the spec names. */
   readonly configTypeId: string;
   /** The spec's `data`, or what the Secret has. */
@@ -104,8 +104,9 @@ export const configs: Collection<ConfigFields, FoundConfig> = {
   list: (client, query, call) => client.listConfigs({ query }, call),
   detail: async (client, id, call) => (await client.detailConfig({ params: { id } }, call)).data,
   create: async (client, body, call) => (await client.createConfig({ body: writable(body) }, call)).data.id,
-  replace: (client, { id }, body, call) => client.updateConfig({ params: { id }, body: writable(body) }, call),
-  // A replacement cannot change the config type, and the API has no field for it there.
-  fieldsOf: ({ data }) => ({ data: data ?? {} }) as ConfigFields,
+  // The config type is fixed when a config is made: a replacement has no field for it.
+  replace: (client, { id }, { name, tags, data }, call) =>
+    client.updateConfig({ params: { id }, body: writable({ name, tags, data }) }, call),
+  fieldsOf: ({ configTypeId, data }) => ({ configTypeId, data: data ?? {} }),
   delete: (client, id, call) => client.deleteConfig({ params: { id } }, call),
 };
