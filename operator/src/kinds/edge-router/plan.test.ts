@@ -12,10 +12,10 @@ import {
   object,
   of,
   pair,
+  plannedActions,
   pod,
   router,
   settled,
-  todo,
   tokenless,
   unowned,
   unverified,
@@ -29,18 +29,20 @@ const ONE = ["apply Service eu-0-edge", "apply ConfigMap eu-0-config", "apply St
 describe("what is to be done", () => {
   test("for a new router: token before pod, Service, file, pod", () => {
     const given = input([of(unverified(), { before: undefined, pod: undefined, claim: undefined })]);
-    expect(todo(given)).toEqual([...SHARED, "apply Secret eu-0-enrollment", ...ONE]);
-    expect(todo(applied(given))).toEqual([]);
+    expect(plannedActions(given)).toEqual([...SHARED, "apply Secret eu-0-enrollment", ...ONE]);
+    expect(plannedActions(applied(given))).toEqual([]);
   });
 
   test("nothing of a spec with a mistake in it, also not what would be possible", () => {
     const wrong = { config: { overrides: { nonsense: 1 } }, networkPolicy: { enabled: true } };
     const before = settled(pair());
-    expect(todo(withSpec(before, { replicas: 2, networkPolicy: { enabled: true } }))).toEqual([
+    expect(plannedActions(withSpec(before, { replicas: 2, networkPolicy: { enabled: true } }))).toEqual([
       "apply NetworkPolicy eu",
     ]);
-    expect(todo(withSpec(before, { replicas: 2, ...wrong }))).toEqual([]);
-    expect(todo(input([of(unverified(), { before: undefined, pod: undefined })], { spec: wrong }))).toEqual([]);
+    expect(plannedActions(withSpec(before, { replicas: 2, ...wrong }))).toEqual([]);
+    expect(plannedActions(input([of(unverified(), { before: undefined, pod: undefined })], { spec: wrong }))).toEqual(
+      [],
+    );
   });
 
   test("nothing once all is there, whatever there is", () => {
@@ -53,7 +55,7 @@ describe("what is to be done", () => {
       { template: { spec: { resources: { requests: { cpu: "1000m" } } } } },
     ]) {
       const given = settled(pair(), { spec: { replicas: 2, ...spec } });
-      expect(todo(given), JSON.stringify(spec)).toEqual([]);
+      expect(plannedActions(given), JSON.stringify(spec)).toEqual([]);
     }
   });
 
@@ -85,7 +87,7 @@ describe("what is to be done", () => {
       input([router({ configMap: formers("ConfigMap", "eu-0-config") })], { shared: new Map([["Service/eu", formers("Service", "eu")]]) }),
       ["apply ServiceAccount eu", "delete Service eu", "delete ConfigMap eu-0-config"],
     ],
-  ])("%s", (_name, given, wanted) => expect(todo(given)).toEqual(wanted));
+  ])("%s", (_name, given, wanted) => expect(plannedActions(given)).toEqual(wanted));
 });
 
 describe("the Service of a router whose address changes", () => {
@@ -115,13 +117,13 @@ describe("the Service of a router whose address changes", () => {
     const moving = withSpec(start(from), to);
     const going = applied(moving, { isReady: false });
     expect(shape(going)).toBe(meanwhile);
-    expect(todo(going)).toEqual([]);
+    expect(plannedActions(going)).toEqual([]);
     const there = applied(
       applied({ ...going, routers: going.routers.map((each) => ({ ...each, servedNames: names })) }),
     );
     const moved = applied(applied(there));
     expect(shape(moved)).toBe(after);
-    expect(todo(moved)).toEqual([]);
+    expect(plannedActions(moved)).toEqual([]);
   });
 });
 
@@ -137,16 +139,16 @@ test("what admission makes of the objects is left so, and the rollout goes on to
   const given = input(pair(), { image: "docker.io/router:1", isThere: admissions.isThere });
   const done = mirrored(applied(given));
   const sets = ["apply StatefulSet eu-0", "apply StatefulSet eu-1"];
-  expect(todo(done)).toEqual(sets.slice(0, 1));
+  expect(plannedActions(done)).toEqual(sets.slice(0, 1));
   for (const action of planEdgeRouter(given).actions) {
     if (action.type !== "apply" || action.object.kind !== "StatefulSet") continue;
     const ordinal = Number(action.object.metadata.labels?.["sallyport.dev/ordinal"]);
     const { statefulSet } = done.routers[ordinal] ?? {};
     if (statefulSet !== undefined) admissions.wrote(action.object, statefulSet);
   }
-  expect(todo(done)).toEqual([]);
+  expect(plannedActions(done)).toEqual([]);
   expect(planEdgeRouter(done).conditions.map(({ type }) => type)).not.toContain("Reconciling");
-  expect(todo({ ...done, image: "docker.io/router:2" })).toEqual(sets.slice(0, 1));
+  expect(plannedActions({ ...done, image: "docker.io/router:2" })).toEqual(sets.slice(0, 1));
 });
 
 describe("a rollout", () => {
@@ -183,7 +185,7 @@ describe("a rollout", () => {
     );
     return { ...given, routers };
   };
-  const turns = (given: RouterPlanInput) => todo(given).filter((each) => each.includes("StatefulSet"));
+  const turns = (given: RouterPlanInput) => plannedActions(given).filter((each) => each.includes("StatefulSet"));
 
   test("goes from router to router, the next one when the one before is back", () => {
     let given = changed(three());
@@ -191,7 +193,7 @@ describe("a rollout", () => {
       expect(turns(given)).toEqual([`apply StatefulSet eu-${ordinal}`]);
       given = applied(given);
     }
-    expect(todo(given)).toEqual([]);
+    expect(plannedActions(given)).toEqual([]);
   });
 
   // biome-ignore format: a table
@@ -306,9 +308,13 @@ test("a token that was replaced while a pod has used the one before is a new Sec
     ...only,
     entity: { state: "synced", found: unverified({ enrollmentJwt: "d.e.f" }) },
   } as ObservedRouter;
-  expect(todo({ ...given, routers: [again] })).toEqual(["delete Secret eu-0-enrollment"]);
-  expect(todo({ ...given, routers: [{ ...again, secret: undefined }] })).toEqual(["apply Secret eu-0-enrollment"]);
-  expect(todo({ ...given, routers: [{ ...again, pod: tokenless() }] })).toEqual(["apply Secret eu-0-enrollment"]);
+  expect(plannedActions({ ...given, routers: [again] })).toEqual(["delete Secret eu-0-enrollment"]);
+  expect(plannedActions({ ...given, routers: [{ ...again, secret: undefined }] })).toEqual([
+    "apply Secret eu-0-enrollment",
+  ]);
+  expect(plannedActions({ ...given, routers: [{ ...again, pod: tokenless() }] })).toEqual([
+    "apply Secret eu-0-enrollment",
+  ]);
 });
 
 test("a pod that runs under certificates that are void is started again, once its token is there", () => {
@@ -318,5 +324,7 @@ test("a pod that runs under certificates that are void is started again, once it
     ...only?.secret,
     metadata: { ...only?.secret?.metadata, creationTimestamp: ago(5) },
   } as ObservedRouter["secret"];
-  expect(todo({ ...given, routers: [{ ...only, secret: late } as ObservedRouter] })).toEqual(["delete Pod eu-0-0"]);
+  expect(plannedActions({ ...given, routers: [{ ...only, secret: late } as ObservedRouter] })).toEqual([
+    "delete Pod eu-0-0",
+  ]);
 });

@@ -12,11 +12,11 @@ import {
   object,
   of,
   pair,
+  plannedActions,
   pod,
   router,
   settled,
   starting,
-  todo,
   tokenless,
   unowned,
   unverified,
@@ -177,7 +177,7 @@ describe("the certificate", () => {
       expect.objectContaining({ type: "AddressAssigned", status: "True", reason: "AddressChanging" }),
     );
     const renewed = applied(moved);
-    expect(todo(renewed)).toEqual([]);
+    expect(plannedActions(renewed)).toEqual([]);
     const served = {
       ...renewed,
       routers: renewed.routers.map((each) => ({ ...each, servedNames: ["new.example", "old.example"] })),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { object, pod, router, settled, todo, unowned } from "../testing/routers.ts";
+import { object, plannedActions, pod, router, settled, unowned } from "../testing/routers.ts";
 import type { SurplusRouter } from "./router-plan.ts";
 
 describe("routers that are to go", () => {
@@ -41,6 +41,6 @@ describe("routers that are to go", () => {
       {}, []],
   ])("%s", (_name, surplus, spec, wanted) => {
     const given = settled([router()], { spec, surplus });
-    expect(todo(given).filter((each) => /1|2/.test(each))).toEqual(wanted);
+    expect(plannedActions(given).filter((each) => /1|2/.test(each))).toEqual(wanted);
   });
 });

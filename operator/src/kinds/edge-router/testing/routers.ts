@@ -192,7 +192,8 @@ const FIELDS: Readonly<Record<string, string>> = {
 
 export const of = (entity: FoundEdgeRouter, more: Partial<ObservedRouter> = {}) =>
   router({ entity: { state: "synced", found: entity }, ...more });
-export const todo = (given: RouterPlanInput) => words(planEdgeRouter(given).actions);
+/** The actions of the plan as {@link words}. */
+export const plannedActions = (given: RouterPlanInput) => words(planEdgeRouter(given).actions);
 /** Everything there and as it should be. */
 export const settled = (routers: readonly ObservedRouter[] = [router()], more: Parameters<typeof input>[1] = {}) =>
   applied(input(routers, more));
