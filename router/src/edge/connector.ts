@@ -10,12 +10,12 @@ import {
   PeerData,
   RequestTimeoutError,
   ROUTER_STOPPING,
-  Xgress,
 } from "@sallyport/wire";
 import type { CircuitCreated, ControlPlane } from "../control/control-plane.ts";
 import { EdgeCtrlError, NoControllerError } from "../control/errors.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { DataCircuit } from "./data-circuit.ts";
+import { edgeCircuit } from "./edge-circuit.ts";
 import {
   INVALID_SESSION,
   MAX_SESSION_TOKEN,
@@ -23,7 +23,7 @@ import {
   saysDatagrams,
   stateClosedFor,
 } from "./edge-messages.ts";
-import { SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
+import { type SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
 
 /** Headers of Connect that travel to the hosting side under the same number. */
@@ -113,19 +113,14 @@ export class Connector {
   #start(sdk: SdkChannel, connId: number, message: Message, sessionToken: string, circuit: CircuitCreated): void {
     const bySdk = message.headers.getBool(EdgeHeader.UseXgressToSdk) === true;
     const { circuitId, address } = circuit;
-    const side = "initiator";
     const forwarder = this.#forwarder;
     const carriesDatagrams = saysDatagrams(message.headers.get(EdgeHeader.AppData));
     let connection: DataCircuit | SdkCircuit;
     try {
-      if (bySdk) {
-        const parts = { forwarder, sdk, connId, sessionToken, circuitId, address, side, carriesDatagrams } as const;
-        connection = new SdkCircuit(parts);
-      } else {
-        const port = new DataCircuit(sdk, connId, sessionToken, carriesDatagrams);
-        port.xgress = new Xgress({ fabric: forwarder, circuitId, address, side, port, options: sdk.options.xgress });
-        connection = port;
-      }
+      connection = edgeCircuit(
+        { forwarder, sdk, connId, sessionToken, circuitId, address, side: "initiator", carriesDatagrams },
+        bySdk,
+      );
     } catch (error) {
       this.#release(circuit);
       throw error;

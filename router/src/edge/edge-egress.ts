@@ -7,13 +7,13 @@ import {
   PeerData,
   RequestTimeoutError,
   RouteErrorCode,
-  Xgress,
 } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import { DataCircuit } from "./data-circuit.ts";
+import type { DataCircuit } from "./data-circuit.ts";
+import { edgeCircuit } from "./edge-circuit.ts";
 import { saysDatagrams } from "./edge-messages.ts";
-import { SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
+import { type SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
 import { type Hosting, isTerminatorId, type SdkBinding } from "./hosting.ts";
 
 /** Hosting applications answer within this time, or the dial fails. */
@@ -76,18 +76,12 @@ export class EdgeEgress implements EgressBinding {
   #open(binding: SdkBinding, connId: number, request: EgressRequest): DataCircuit | SdkCircuit {
     const { sdk, sessionToken } = binding;
     const { circuitId, address } = request;
-    const side = "terminator";
     const forwarder = this.#forwarder;
     const carriesDatagrams = saysDatagrams(request.peerData.get(PeerData.AppData));
-    let connection: DataCircuit | SdkCircuit;
-    if (binding.flowControlBySdk) {
-      const parts = { forwarder, sdk, connId, sessionToken, circuitId, address, side, carriesDatagrams } as const;
-      connection = new SdkCircuit(parts);
-    } else {
-      const port = new DataCircuit(sdk, connId, sessionToken, carriesDatagrams);
-      port.xgress = new Xgress({ fabric: forwarder, circuitId, address, side, port, options: sdk.options.xgress });
-      connection = port;
-    }
+    const connection = edgeCircuit(
+      { forwarder, sdk, connId, sessionToken, circuitId, address, side: "terminator", carriesDatagrams },
+      binding.flowControlBySdk,
+    );
     sdk.addConnection(connection);
     return connection;
   }

@@ -26,10 +26,10 @@ import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "../trace-ro
 /** An SDK that takes nothing at all for long gets no more acknowledgements, and no traces. */
 const MAX_ACK_BACKLOG = 8 * 1024 * 1024;
 
-type SdkCircuitParts = { readonly forwarder: Forwarder } & Pick<
-  SdkCircuit,
-  "sdk" | "connId" | "sessionToken" | "circuitId" | "address" | "side" | "carriesDatagrams"
->;
+export interface SdkCircuitParts
+  extends Pick<SdkCircuit, "sdk" | "connId" | "sessionToken" | "circuitId" | "address" | "side" | "carriesDatagrams"> {
+  readonly forwarder: Forwarder;
+}
 
 /**
  * The end of a circuit whose flow control is done by the SDK: this router only carries payloads and acknowledgements
