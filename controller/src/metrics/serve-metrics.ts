@@ -1,8 +1,7 @@
 import type { X509Certificate } from "node:crypto";
-import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { boundedLog, type Logger, SharedConnections } from "@sallyport/wire";
+import { boundedLog, type Logger, listen, SharedConnections } from "@sallyport/wire";
 import type { Page } from "../http/pages.ts";
 import type { ControllerMetrics } from "./metrics.ts";
 
@@ -34,10 +33,10 @@ export async function startMetricsListener(o: {
   });
   const connections = new SharedConnections(MAX_CONNECTIONS);
   server.on("connection", (socket: Socket) => connections.add(socket));
-  server.listen(o.port, o.host === "" ? undefined : o.host);
-  await once(server, "listening");
   const log = boundedLog(o.log);
-  server.on("error", (error) => log.warn({ error }, "a connection for the figures could not be accepted"));
+  await listen(server, { port: o.port, host: o.host === "" ? undefined : o.host }, (error) =>
+    log.warn({ error }, "a connection for the figures could not be accepted"),
+  );
   return {
     port: (server.address() as AddressInfo).port,
     close: () =>

@@ -1,5 +1,6 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { listen } from "@sallyport/wire";
 import { KubeError } from "./client/errors.ts";
 import type { ResourceKind } from "./kinds.ts";
 
@@ -39,11 +40,8 @@ export class HealthServer {
   /** @throws the error of the socket when the port is taken */
   static async listen(o: HealthServerOptions): Promise<HealthServer> {
     const server = new HealthServer(o);
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    // Stays: a probe that cannot be accepted fails by itself. Without a listener a failed accept would end the process.
-    server.#http.on("error", reject);
-    server.#http.listen(o.port, o.host, resolve);
-    await promise;
+    // A probe that cannot be accepted fails by itself.
+    await listen(server.#http, { port: o.port, host: o.host }, () => {});
     return server;
   }
 

@@ -1,7 +1,6 @@
-import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import type { RouterConfig } from "@sallyport/router-config";
-import { type Address, boundedLog, FaultSubject, formatAddress } from "@sallyport/wire";
+import { type Address, boundedLog, FaultSubject, formatAddress, listen } from "@sallyport/wire";
 import { xgressOptions } from "../config/options.ts";
 import type { Control } from "../control/control.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
@@ -77,9 +76,9 @@ async function open(
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (socket) =>
     streams.accept(socket),
   );
-  server.listen({ port: address.port, host: address.host || undefined });
-  await once(server, "listening");
-  server.on("error", (err) => log.error({ err, binding }, "listening failed"));
+  await listen(server, { port: address.port, host: address.host || undefined }, (err) =>
+    log.error({ err, binding }, "listening failed"),
+  );
   stops.push(() => void server.close());
   log.info({ address: formatAddress(address), binding, port: (server.address() as AddressInfo).port }, "listening");
 }

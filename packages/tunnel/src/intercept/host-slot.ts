@@ -1,7 +1,6 @@
-import { once } from "node:events";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
-import type { Logger } from "@sallyport/wire";
+import { type Logger, listen } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import { runOnHost } from "./host-command.ts";
 import { deleteRules } from "./rules.ts";
@@ -153,10 +152,8 @@ async function own(number: number): Promise<Server | undefined> {
   const server = createServer((socket) => socket.destroy());
   server.unref();
   try {
-    server.listen({ path: `\0${nameOf(number)}` });
-    await once(server, "listening");
-    // This server serves no client, so that a failed accept does not matter. Without a listener it would end the process.
-    server.on("error", () => {});
+    // This server serves no client, so that a failed accept does not matter.
+    await listen(server, { path: `\0${nameOf(number)}` }, () => {});
     return server;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EADDRINUSE") return undefined;

@@ -2,7 +2,7 @@ import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { SerialQueue } from "@sallyport/async";
-import { boundedLog, type Logger } from "@sallyport/wire";
+import { boundedLog, type Logger, listen } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import { formatIp, widthOf } from "../ip-range.ts";
 import type { Capture, CaptureEvents } from "./capture.ts";
@@ -84,9 +84,9 @@ export class ListenerCapture implements Capture {
     const server: Server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) =>
       this.#events.tcp(socket),
     );
-    server.listen({ host: ip, port });
-    await once(server, "listening");
-    server.on("error", (err) => this.#log.warn({ err, ip, port }, "a connection could not be accepted"));
+    await listen(server, { host: ip, port }, (err) =>
+      this.#log.warn({ err, ip, port }, "a connection could not be accepted"),
+    );
     return server;
   }
 

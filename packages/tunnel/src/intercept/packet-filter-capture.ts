@@ -1,8 +1,7 @@
 import { createSocket, type Socket } from "node:dgram";
-import { once } from "node:events";
 import { createServer, isIPv6, type Server } from "node:net";
 import { SerialQueue } from "@sallyport/async";
-import { boundedLog, type Logger } from "@sallyport/wire";
+import { boundedLog, type Logger, listen } from "@sallyport/wire";
 import { type ClientAddresses, InterceptError } from "../interceptor.ts";
 import { type IpFamily, parseRange } from "../ip-range.ts";
 import type { FlowEvents, FlowTransport } from "../relay/client-flow.ts";
@@ -98,16 +97,14 @@ export class PacketFilterCapture implements Capture {
       [6, "::1"],
     ] as const) {
       const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => events.tcp(socket));
-      server.listen({ host, port: 0 });
       try {
-        await once(server, "listening");
+        await listen(server, { host, port: 0 }, (err) => log.warn({ err }, "a connection could not be accepted"));
       } catch (error) {
         if (family === 4) throw error;
         log.info({ err: error }, "this host has no IPv6 loopback address; IPv6 addresses cannot be intercepted");
         continue;
       }
       this.#servers.push(server);
-      server.on("error", (err) => log.warn({ err }, "a connection could not be accepted"));
       native.makeTransparent(server, family);
       const udp = native.openUdp(family, (datagram) => {
         events.datagram(datagram, (addresses, flow) => new FlowSocket(addresses, flow, native));

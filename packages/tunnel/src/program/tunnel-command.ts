@@ -1,6 +1,7 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { Backoff, errorText, pause, untilAborted } from "@sallyport/async";
 import { AuthenticationError, ControllerError } from "@sallyport/sdk";
+import { listen } from "@sallyport/wire";
 import type { Logger as Pino } from "pino";
 import { hostPort } from "../config/template.ts";
 import { SourceRoutes } from "../intercept/local-ranges.ts";
@@ -173,10 +174,8 @@ export class ProbeServer {
   /** @throws SetupError when the port cannot be had */
   static async listen(o: ProbeServerOptions): Promise<ProbeServer> {
     const server = new ProbeServer(o);
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    // Stays: a probe that cannot be accepted fails by itself. Without a listener a failed accept would end the process.
-    server.#http.on("error", reject).listen(o.port, o.host, resolve);
-    await promise.catch((cause: unknown) => {
+    // A probe that cannot be accepted fails by itself.
+    await listen(server.#http, { port: o.port, host: o.host }, () => {}).catch((cause: unknown) => {
       const reason = errorText(cause);
       throw new SetupError(`the address ${hostPort(o.host, o.port)} of --health-address cannot be had: ${reason}`, {
         cause,

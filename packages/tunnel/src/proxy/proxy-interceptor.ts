@@ -1,7 +1,6 @@
-import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { TUNNEL_DEFAULTS } from "@sallyport/router-config/tunnel-defaults";
-import { boundedLog, type Logger, plainAddress, silentLogger } from "@sallyport/wire";
+import { boundedLog, type Logger, listen, plainAddress, silentLogger } from "@sallyport/wire";
 import { hostPort } from "../config/template.ts";
 import {
   InterceptError,
@@ -133,9 +132,9 @@ async function listenTcp(o: {
       },
     });
   });
-  server.listen({ host: address, port });
-  await once(server, "listening");
-  server.on("error", (err) => log.warn({ err, ip: address, port }, "a connection could not be accepted"));
+  await listen(server, { host: address, port }, (err) =>
+    log.warn({ err, ip: address, port }, "a connection could not be accepted"),
+  );
   return {
     // Accepted connections go on; their end is not waited for.
     close: async () => void server.close(),

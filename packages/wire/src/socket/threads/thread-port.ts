@@ -1,8 +1,8 @@
-import { once } from "node:events";
 import { createServer } from "node:net";
 import { HandshakeError } from "../../errors.ts";
 import type { Identity } from "../../identity/identity.ts";
 import { type Logger, silentLogger } from "../../log.ts";
+import { listen } from "../listen.ts";
 import type { ChannelPort, ChannelPortUser } from "../tls-port.ts";
 import { pemOf, type ThreadSettings } from "./messages.ts";
 import type { ThreadSocket } from "./thread-socket.ts";
@@ -127,10 +127,8 @@ export class ThreadPort implements ChannelPort {
 async function findPort({ host, port }: ThreadPortOptions): Promise<{ port: number; release(): Promise<void> }> {
   const isChosen = port === 0;
   const server = createServer((socket) => socket.destroy());
-  server.listen({ host, port, reusePort: isChosen });
-  await once(server, "listening");
-  // While the port is held, a failed accept is a client lost, as one that is accepted would be. Without a listener it would end the process.
-  server.on("error", () => {});
+  // While the port is held, a failed accept is a client lost, as one that is accepted would be.
+  await listen(server, { host, port, reusePort: isChosen }, () => {});
   const address = server.address();
   const release = () => new Promise<void>((resolve) => void server.close(() => resolve()));
   if (!isChosen) await release();
