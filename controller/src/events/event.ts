@@ -33,7 +33,7 @@ export const OLD_NAMES: Readonly<Record<string, { readonly type: EventNamespace;
 };
 
 /** What every event begins with. The names of an event's fields are those that reach consumers. */
-export interface EventHeader<N extends EventNamespace> {
+interface EventHeader<N extends EventNamespace> {
   readonly namespace: N;
   /** Id of the controller that saw it happen. */
   readonly event_src_id: string;
@@ -97,14 +97,14 @@ export interface LinkEvent extends EventHeader<"link"> {
 }
 
 /** A router's control channel came up or ended. */
-export interface RouterEvent extends EventHeader<"router"> {
+interface RouterEvent extends EventHeader<"router"> {
   readonly event_type: "router-online" | "router-offline";
   readonly router_id: string;
   readonly router_online: boolean;
 }
 
 /** A connection was made to a controller or a router. */
-export interface ConnectEvent extends EventHeader<"connect"> {
+interface ConnectEvent extends EventHeader<"connect"> {
   readonly src_type: "router" | "peer" | "identity";
   readonly src_id: string;
   readonly src_addr: string;
@@ -141,7 +141,7 @@ export type ServiceEventType =
   | "service.dial.terminator.invalid"
   | "service.dial.terminator.misconfigured";
 
-export interface ServiceEvent extends EventHeader<"service"> {
+interface ServiceEvent extends EventHeader<"service"> {
   readonly version: 2;
   readonly event_type: ServiceEventType;
   readonly service_id: string;
@@ -181,7 +181,7 @@ interface UsageEventV3 extends CircuitUsageEvent {
   readonly usage: Readonly<Record<string, number>>;
 }
 
-export type UsageEvent = UsageEventV2 | UsageEventV3;
+type UsageEvent = UsageEventV2 | UsageEventV3;
 
 /** One metric out of a router's report. */
 export interface MetricsEvent extends EventHeader<"metrics"> {
@@ -199,7 +199,7 @@ export interface MetricsEvent extends EventHeader<"metrics"> {
 }
 
 /** An API session began, went on with other settings, or ended. */
-export interface ApiSessionEvent extends EventHeader<"apiSession"> {
+interface ApiSessionEvent extends EventHeader<"apiSession"> {
   readonly event_type: "created" | "deleted" | "refreshed" | "exchanged";
   readonly id: string;
   readonly type: "legacy" | "jwt";
@@ -211,7 +211,7 @@ export interface ApiSessionEvent extends EventHeader<"apiSession"> {
 }
 
 /** An identity's session for one service began or ended. */
-export interface SessionEvent extends EventHeader<"session"> {
+interface SessionEvent extends EventHeader<"session"> {
   readonly event_type: "created" | "deleted";
   /** `Dial` or `Bind`. */
   readonly session_type: string;
@@ -225,7 +225,7 @@ export interface SessionEvent extends EventHeader<"session"> {
 }
 
 /** A client tried to log in. Holds ids, no credential; what is unknown of a failed attempt is empty. */
-export interface AuthenticationEvent extends EventHeader<"authentication"> {
+interface AuthenticationEvent extends EventHeader<"authentication"> {
   readonly event_type: "success" | "fail";
   /** Method: `password`, `cert`, `ext-jwt`. */
   readonly type: string;
@@ -241,13 +241,13 @@ export interface AuthenticationEvent extends EventHeader<"authentication"> {
 }
 
 /** An identity connected to the first edge router, or left the last one. Unknown: the router that it was connected to is away. */
-export interface SdkEvent extends EventHeader<"sdk"> {
+interface SdkEvent extends EventHeader<"sdk"> {
   readonly event_type: "sdk-online" | "sdk-offline" | "sdk-status-unknown";
   readonly identity_id: string;
 }
 
 /** A stored entity changed. Each change gives two events with one `eventId`: what happened, and `committed`; both after the commit. */
-export interface EntityChangeEvent extends EventHeader<"entityChange"> {
+interface EntityChangeEvent extends EventHeader<"entityChange"> {
   readonly eventId: string;
   readonly eventType: "created" | "updated" | "deleted" | "committed";
   readonly metadata?: Readonly<Record<string, unknown>>;
@@ -261,14 +261,14 @@ export interface EntityChangeEvent extends EventHeader<"entityChange"> {
 }
 
 /** How many entities of each kind there are; at the interval of the subscription. */
-export interface EntityCountEvent extends EventHeader<"entityCount"> {
+interface EntityCountEvent extends EventHeader<"entityCount"> {
   readonly counts: Readonly<Record<string, number>>;
   /** Why there are no counts; empty otherwise. */
   readonly error: string;
 }
 
 /** The set of controllers changed. A single controller never emits it, but subscriptions may name it. */
-export interface ClusterEvent extends EventHeader<"cluster"> {
+interface ClusterEvent extends EventHeader<"cluster"> {
   readonly eventType: string;
   readonly index?: number;
   readonly peers?: readonly object[];

@@ -10,7 +10,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
 const LOG_EVERY_MS = 10_000;
 
 /** Lines on their way to something slow. Full: the newest are dropped, counted, and from time to time the log says how many. */
-export class LineBuffer {
+class LineBuffer {
   readonly #name: string;
   readonly #limit: number;
   readonly #log: Logger;

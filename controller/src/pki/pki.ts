@@ -257,7 +257,7 @@ const BY_CURVE: Readonly<Record<string, Algorithm>> = {
 };
 
 /** Signs compact JWTs with one certificate's key; the algorithm follows from the key, `kid` is the certificate's fingerprint. */
-export class JwtSigner {
+class JwtSigner {
   readonly #privateKey: KeyObject;
   readonly #algorithm: Algorithm;
   readonly #header: string;

@@ -258,13 +258,13 @@ export class PolicyIndex {
 }
 
 /** A service and its place in the bit sets. */
-export interface ServiceSlot {
+interface ServiceSlot {
   readonly slot: number;
   readonly id: string;
 }
 
 /** The services that an identity may dial or bind, as the index has them at this moment: ask at once, and do not keep it across a wait. */
-export class GrantedServices {
+class GrantedServices {
   readonly #ordered: readonly ServiceSlot[];
   readonly #slotOf: (id: string) => number | undefined;
   readonly #granted: Readonly<Record<Permission, Bitset>>;

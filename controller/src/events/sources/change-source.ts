@@ -211,7 +211,7 @@ const KINDS: Readonly<Record<string, { readonly entityType: string; readonly tab
 const SECRET = /(^|_)(secret|token|hash|codes|private)($|_)|^jwt$|^password$/;
 
 /** The present rows of entities by id, in the names that events use; secrets are left out. */
-export async function entityStates(
+async function entityStates(
   db: Kysely<Database>,
   kind: string,
   ids: readonly string[],

@@ -233,7 +233,7 @@ export function routeMessage(
 }
 
 /** Marks a Route that moves an existing circuit. */
-export const REROUTE_ATTEMPT = 99_969_996;
+const REROUTE_ATTEMPT = 99_969_996;
 
 interface PlannedForward {
   readonly source: string;

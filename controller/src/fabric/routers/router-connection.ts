@@ -13,7 +13,7 @@ export interface RouterListener {
 }
 
 /** How far a router is with its API sessions; the names are those of the Management API. */
-export type SyncStatus =
+type SyncStatus =
   | "SYNC_NEW"
   | "SYNC_HELLO"
   | "SYNC_HELLO_WAIT"

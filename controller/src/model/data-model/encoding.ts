@@ -119,7 +119,7 @@ function varint(value: bigint): Buffer {
  * The timeline of a state that goes out in parts: it names the index that only the last part leads to, so that a router which lost its channel in between
  * does not count as one that has everything. Source: docs/protocol/data-model.md, "Large networks".
  */
-export function timelineOfParts(timeline: string, index: bigint): string {
+function timelineOfParts(timeline: string, index: bigint): string {
   return `${timeline}/parts/${index}`;
 }
 
