@@ -184,7 +184,7 @@ export class LinkTable {
   }
 
   #put(link: Link): void {
-    if (!this.#links.has(link.id)) this.#dialed.set(link.source, this.#dialed.getOrInsert(link.source, 0) + 1);
+    if (!this.#links.has(link.id)) this.#dialed.set(link.source, (this.#dialed.get(link.source) ?? 0) + 1);
     this.#links.set(link.id, link);
     this.#onTopologyChange();
   }
