@@ -155,10 +155,11 @@ export function bareFailure(code: keyof typeof API_ERRORS, status: number = API_
   return { status, headers: { "content-type": JSON_TYPE, connection: "close" }, body };
 }
 
-/** Status line and headers for a bare socket. */
-export function responseHead(status: number, reason: string, headers: Readonly<Record<string, string>>): Buffer {
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  return Buffer.from(`HTTP/1.1 ${status} ${reason}\r\n${lines.join("")}\r\n`);
+/** An answer as it goes out on a bare socket. */
+export function bareResponse({ status, headers, body }: FailureAnswer, reason: string): Buffer {
+  const all = { ...headers, "content-length": String(body.byteLength) };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  return Buffer.concat([Buffer.from(`HTTP/1.1 ${status} ${reason}\r\n${lines.join("")}\r\n`), body]);
 }
 
 const ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-";

@@ -7,7 +7,7 @@ import type { Socket } from "node:net";
 import { apiError } from "@sallyport/api";
 import { boundedLog, type Logger, PROTOCOL_VERSION, remoteAddress, type TlsPort } from "@sallyport/wire";
 import fastify, { type FastifyInstance } from "fastify";
-import { bareFailure, newRequestId, responseHead } from "./answer.ts";
+import { bareFailure, bareResponse, newRequestId } from "./answer.ts";
 import { type AllHandlers, type Authenticate, callerOf } from "./context.ts";
 import { crossOrigin } from "./cross-origin.ts";
 import { announcedBytes, BodyBudget, HTTP_LIMITS, type HttpLimits, OpenConnections } from "./limits.ts";
@@ -191,8 +191,8 @@ function answerClientError(context: ServerContext, error: Error & { code?: strin
   if (!isGone) {
     const { status, text } = CLIENT_ERRORS[error.code ?? ""] ?? { status: 400, text: "Bad Request" };
     const answer = bareFailure("COULD_NOT_READ_BODY", status);
-    const headers = { ...context.commonHeaders, ...answer.headers, "content-length": String(answer.body.byteLength) };
-    socket.end(Buffer.concat([responseHead(status, text, headers), answer.body]));
+    const headers = { ...context.commonHeaders, ...answer.headers };
+    socket.end(bareResponse({ ...answer, headers }, text));
     context.failures.withoutSession.info(
       { peer: remoteAddress(socket), status, code: error.code },
       "request could not be read",

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { ApiError, apiError, unauthorized } from "@sallyport/api";
-import { failure, newRequestId, responseHead } from "./answer.ts";
+import { bareResponse, failure, newRequestId } from "./answer.ts";
 import { type ApiSessionContext, callerOf } from "./context.ts";
 import type { ServerContext } from "./reply.ts";
 import { remoteAddressOf, requestInfo, resolvePath } from "./request.ts";
@@ -83,9 +83,8 @@ function refuse(context: ServerContext, socket: Duplex, requestId: string, peer:
     "a connection was not upgraded",
   );
   const answer = failure(known, requestId, "fabric");
-  const length = String(answer.body.byteLength);
-  const headers = { ...context.commonHeaders, ...answer.headers, connection: "close", "content-length": length };
+  const headers = { ...context.commonHeaders, ...answer.headers, connection: "close" };
   const reason = known.status === 401 ? "Unauthorized" : "Error";
-  socket.end(Buffer.concat([responseHead(answer.status, reason, headers), answer.body]));
+  socket.end(bareResponse({ ...answer, headers }, reason));
   socket.once("finish", () => socket.destroy());
 }
