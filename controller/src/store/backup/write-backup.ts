@@ -10,7 +10,7 @@ import type pg from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import { makeFolder } from "../make-folder.ts";
 import { watchLongWork } from "../postgres/long-work.ts";
-import { CONNECTION_LIMITS, StoreClient } from "../postgres/store-client.ts";
+import { withClient } from "../postgres/store-client.ts";
 import { reasonOf } from "../postgres/store-error.ts";
 import { BackupEncoder, BackupError, FORMAT, FORMAT_VERSION } from "./backup-file.ts";
 import { type BackupTable, columnList, LEFT_OUT_SETTINGS, quoted, tablesInOrder } from "./tables.ts";
@@ -53,33 +53,34 @@ export async function writeBackup({ connection, file, signal, answerMs, log }: B
   await makeFolder(dirname(file), 0o700);
   if (await stat(file).catch(() => undefined)) throw exists(file);
   const partial = join(dirname(file), `.backup-${randomBytes(6).toString("hex")}.partial`);
-  const client = new StoreClient({ ...connection, ...CONNECTION_LIMITS, application_name: "sallyport backup" });
-  client.on("error", () => undefined);
   try {
-    await client.connect();
-    const disk = { isAwaited: false };
-    await watchLongWork(client, connection, { answerMs, isWaitingForServer: () => !disk.isAwaited, log });
-    const stop = () => void client.end();
-    signal?.addEventListener("abort", stop, { once: true });
-    try {
-      const { rows, tables } = await dump(client, partial, disk);
-      signal?.throwIfAborted();
-      await sync(partial);
-      // A link, not a rename: of two that write the same name, one must fail.
-      await link(partial, file).catch(async (error: NodeJS.ErrnoException) => {
-        if (error.code === "EEXIST") throw exists(file);
-        await rename(partial, file);
-      });
-      return { tables, rows, bytes: (await stat(file)).size };
-    } finally {
-      signal?.removeEventListener("abort", stop);
-    }
+    const { rows, tables } = await withClient(
+      { ...connection, application_name: "sallyport backup" },
+      async (client) => {
+        const disk = { isAwaited: false };
+        await watchLongWork(client, connection, { answerMs, isWaitingForServer: () => !disk.isAwaited, log });
+        const stop = () => void client.end();
+        signal?.addEventListener("abort", stop, { once: true });
+        try {
+          return await dump(client, partial, disk);
+        } finally {
+          signal?.removeEventListener("abort", stop);
+        }
+      },
+    );
+    signal?.throwIfAborted();
+    await sync(partial);
+    // A link, not a rename: of two that write the same name, one must fail.
+    await link(partial, file).catch(async (error: NodeJS.ErrnoException) => {
+      if (error.code === "EEXIST") throw exists(file);
+      await rename(partial, file);
+    });
+    return { tables, rows, bytes: (await stat(file)).size };
   } catch (error) {
     signal?.throwIfAborted();
     if (error instanceof BackupError) throw error;
     throw new BackupError(`the backup ${file} could not be made: ${reasonOf(error)}`, { cause: error });
   } finally {
-    await client.end().catch(() => undefined);
     await rm(partial, { force: true });
   }
 }
