@@ -82,8 +82,9 @@ export class AuthPolicies {
         tags: json(change.tags),
         updated_at: this.#ctx.now(),
       });
-      const before: AuthPolicyBefore = { isTotpNoLongerRequired: old.require_totp && columns.require_totp === false };
-      await appendChange(trx, { kind: "auth_policy", key: id, op: "update", before: { ...before } });
+      const isTotpNoLongerRequired = old.require_totp && columns.require_totp === false;
+      const before = { isTotpNoLongerRequired } satisfies AuthPolicyBefore;
+      await appendChange(trx, { kind: "auth_policy", key: id, op: "update", before });
     });
   }
 
