@@ -35,13 +35,12 @@ export function parseRange(text: string): IpRange | undefined {
   const ip = parseIp(address);
   if (ip === undefined || more.length > 0) return undefined;
   const width = widthOf(ip.family);
-  if (length === undefined) return { family: ip.family, base: ip.value, length: width };
+  if (length === undefined) return rangeAround(ip, width);
   const bits = Number(length);
   if (!/^\d{1,3}$/.test(length) || bits > width) return undefined;
   // The prefix of a mapped address counts the bits of an IPv6 address, which no author means.
   if (ip.family === 4 && isIPv6(address)) return undefined;
-  const hostBits = BigInt(width - bits);
-  return { family: ip.family, base: (ip.value >> hostBits) << hostBits, length: bits };
+  return rangeAround(ip, bits);
 }
 
 /** As {@link parseIp} for what dialers and configs name: an address with a zone (`fe80::1%eth0`) is none. */
@@ -58,8 +57,13 @@ export function parsePrefix(text: string): IpRange {
   if (ip === undefined || count === undefined || count > width || more.length > 0) {
     throw new Error(`expected an IP address or a range such as 10.0.0.0/8, got ${JSON.stringify(text)}`);
   }
-  const hostBits = BigInt(width - count);
-  return { family: ip.family, base: (ip.value >> hostBits) << hostBits, length: count };
+  return rangeAround(ip, count);
+}
+
+/** The range of that length that an address is in. */
+export function rangeAround({ family, value }: NonNullable<ReturnType<typeof parseIp>>, length: number): IpRange {
+  const hostBits = BigInt(widthOf(family) - length);
+  return { family, base: (value >> hostBits) << hostBits, length };
 }
 
 export function contains(range: IpRange, ip: { readonly family: IpFamily; readonly value: bigint }): boolean {

@@ -1,4 +1,4 @@
-import { contains, formatIp, type IpRange, parsePrefix, parseUnscopedIp, widthOf } from "../ip-range.ts";
+import { contains, formatIp, type IpRange, parsePrefix, parseUnscopedIp, rangeAround, widthOf } from "../ip-range.ts";
 
 /**
  * What a dialer may call a name, before it is known to be one: labels of letters, digits, `-` and `_`. One whose last label
@@ -61,9 +61,7 @@ export class Translations {
           const got = JSON.stringify({ from, to, prefixLength });
           throw new Error(`expected two IP addresses and a prefix length that they can have, got ${got}`);
         }
-        const { family, value } = first;
-        const hostBits = BigInt(widthOf(family) - prefixLength);
-        return { from: { family, base: (value >> hostBits) << hostBits, length: prefixLength }, to: second };
+        return { from: rangeAround(first, prefixLength), to: second };
       })
       .toSorted((a, b) => b.from.length - a.from.length);
   }
