@@ -179,8 +179,8 @@ function parameters({ path, query, headers = [], response }: Operation): JsonObj
     return { name, in: "query", schema: { type }, description };
   });
   const own = Object.entries(query.shape).map(([name, shape]) => {
-    const own = shape as z.ZodType;
-    return { name, in: "query", required: !own.safeParse(undefined).success, schema: jsonSchema(own, "output") };
+    const type = shape as z.ZodType;
+    return { name, in: "query", required: !type.safeParse(undefined).success, schema: jsonSchema(type, "output") };
   });
   const inHeader = headers.map((header) => ({ ...header, in: "header", required: false, schema }));
   return [...inPath, ...paging, ...own, ...inHeader];

@@ -52,7 +52,7 @@ export const authPolicyDetail = z.strictObject({
   secondary: z.strictObject({ requireExtJwtSigner: z.string().nullable(), requireTotp: z.boolean() }),
 });
 
-/** Bodies of all enrollment operations; which signerFields count depends on the method. */
+/** Bodies of all enrollment operations; which fields count depends on the method. */
 export const enroll = z.object({
   token: z.string().optional(),
   name: z.string().optional(),
