@@ -77,13 +77,13 @@ export interface SchemaNode {
 }
 
 /** A key of a configuration that its schema does not have. */
-export interface UnknownKey {
+interface UnknownKey {
   readonly path: Path;
   readonly known: readonly string[];
 }
 
 /** The keys of a configuration that the schema does not know, at any depth but within mappings with free keys. */
-export function findUnknownKeys(value: unknown, schema: SchemaNode, path: Path = []): UnknownKey[] {
+function findUnknownKeys(value: unknown, schema: SchemaNode, path: Path = []): UnknownKey[] {
   const node = valueSchema(schema, value);
   const { shape, element } = node._zod.def;
   if (element !== undefined && Array.isArray(value)) {

@@ -252,7 +252,7 @@ export function askForGroup(headers: Headers): Headers {
 }
 
 /** Keeps a channel at `wanted` connections as long as it lives, with a pause that grows after failures: it works with fewer, too. */
-export function keepConnections(channel: Channel, wanted: number, log: Logger): void {
+function keepConnections(channel: Channel, wanted: number, log: Logger): void {
   if (!channel.isGrouped || wanted < 2) return;
   let failures = 0;
   let waitUntil = 0;

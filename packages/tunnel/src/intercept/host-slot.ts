@@ -166,7 +166,7 @@ async function close(server: Server): Promise<void> {
 }
 
 /** A process that listens on the name of a slot. */
-export interface SlotHolder {
+interface SlotHolder {
   readonly pid: number;
   /** As the kernel calls it. */
   readonly program: string;
@@ -179,7 +179,7 @@ export interface SlotHolder {
 const NET_ADMIN = 1n << 12n;
 
 /** The visible processes that listen on abstract Unix sockets, by the sockets' names (without the leading zero byte). */
-export async function holdersOf(names: ReadonlySet<string>): Promise<Map<string, SlotHolder>> {
+async function holdersOf(names: ReadonlySet<string>): Promise<Map<string, SlotHolder>> {
   const holders = new Map<string, SlotHolder>();
   const byInode = await inodesOf(names);
   if (byInode.size === 0) return holders;
@@ -194,7 +194,7 @@ export async function holdersOf(names: ReadonlySet<string>): Promise<Map<string,
   return holders;
 }
 
-export function holderText({ pid, program, userId, mayChangeHost }: SlotHolder): string {
+function holderText({ pid, program, userId, mayChangeHost }: SlotHolder): string {
   return `process ${pid} (${program}, user ${userId}${mayChangeHost ? "" : ", which is no tunneler"})`;
 }
 
