@@ -1,0 +1,49 @@
+/** What the provider asks of its pages: everything comes in as text, and a whole answer goes out. Source: docs/protocol/authentication.md. */
+
+/** An answer of an endpoint, with a page as its body. */
+export interface PageAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: { readonly type: string; readonly text: string };
+}
+
+/** One step of a login in a browser. */
+export interface PageView {
+  /** The id of the auth request: the hidden field `id` of every form. */
+  readonly requestId: string;
+  /** Binds the steps after the first factor to this browser: the hidden field {@link PAGE_SECRET_FIELD}. */
+  readonly pageSecret: string | undefined;
+  /** The program that asks: its client id. */
+  readonly client: string;
+  /** Where the login ends: the origin of the redirect URI, `http://localhost:8080`, or its scheme alone, `openziti:`. */
+  readonly redirectOrigin: string;
+  /** What was wrong with the last try, as a sentence for the user. */
+  readonly problem?: string;
+  /** External identity providers whose tokens this step takes as well. */
+  readonly signers: readonly { readonly name: string }[];
+}
+
+/** A first enrollment of one-time codes, during a login. */
+export interface EnrollmentView extends PageView {
+  readonly provisioningUrl: string;
+  readonly recoveryCodes: readonly string[];
+}
+
+/** The hidden field that carries {@link PageView.pageSecret}. */
+export const PAGE_SECRET_FIELD = "pageSecret";
+
+/** The pages of a login. Their forms go to `/oidc/login/password`, `/cert`, `/totp` and `/totp/enroll/verify`. */
+export interface Pages {
+  /** Fields `username` and `password`; a second form goes to `/oidc/login/cert`. */
+  password(view: PageView): PageAnswer;
+  /** Field `code`. */
+  code(view: PageView): PageAnswer;
+  /** QR code, secret and recovery codes, and the field `code` for the first one. */
+  enrollment(view: EnrollmentView): Promise<PageAnswer>;
+  /** An error that ends the login. */
+  failure(status: number, text: string): PageAnswer;
+  /** After a logout. */
+  ended(): PageAnswer;
+  /** A link for programs that a browser does not open by itself, such as `openziti://auth/callback?…`. */
+  open(link: string): PageAnswer;
+}
