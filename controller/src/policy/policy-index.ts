@@ -1,7 +1,7 @@
+import type { PostureCheck } from "@sallyport/posture";
 import type { Permission } from "@sallyport/wire";
 import { Bitset } from "./bitset.ts";
 import { Membership, type Slices } from "./membership.ts";
-import type { PostureCheck } from "./posture/types.ts";
 import { RouterAccess, type RouterPolicy } from "./router-access.ts";
 import { type Attributed, matches, type RoleSelector, SelectedBy, type Selecting } from "./selector.ts";
 

@@ -6,12 +6,12 @@ import {
   type postureCheckTypeDetail,
   type postureOperations,
 } from "@sallyport/api";
+import { PROMPT_GRACE_MS } from "@sallyport/posture";
 import type { RawBuilder, SqlBool } from "kysely";
 import type { z } from "zod";
 import type { ApiHandlers, ApiSessionContext } from "../../http/context.ts";
 import { selectedByPolicies } from "../../model/policy/policies.ts";
 import type { PromptedService } from "../../model/posture/posture.ts";
-import { PROMPT_GRACE_MS } from "../../policy/posture/mfa.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { POSTURE_CHECK_FIELDS } from "../lists/fields.ts";
 import { fixedTypes, listed, listRoleAttributes, roleCondition } from "../lists/listing.ts";

@@ -1,16 +1,16 @@
 import { apiTime, type postureCheckDetail, type postureData, type postureQueries } from "@sallyport/api";
-import type { z } from "zod";
-import type { PostureCheckRow } from "../../model/posture/posture-checks.ts";
-import { sessionState } from "../../policy/posture/mfa.ts";
-import { timeOrNull } from "../../policy/posture/posture-type.ts";
 import {
   deviceData,
   type PostureCheck,
   type PostureState,
   passes,
   postureType,
+  sessionState,
   storedFields,
-} from "../../policy/posture/types.ts";
+  timeOrNull,
+} from "@sallyport/posture";
+import type { z } from "zod";
+import type { PostureCheckRow } from "../../model/posture/posture-checks.ts";
 import type { Attributed } from "../../policy/selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { baseOf, links } from "./base.ts";

@@ -69,15 +69,15 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
   postureCheckRoles:
     "api/posture/posture.test.ts: gives no session while it fails, one when it passes, and takes it away when it fails again",
 
-  operatingSystems: "policy/posture/posture.test.ts: OS",
-  domains: "policy/posture/posture.test.ts: DOMAIN and MAC",
-  macAddresses: "policy/posture/posture.test.ts: DOMAIN and MAC",
-  "process.osType": "policy/posture/posture.test.ts: PROCESS",
-  "process.path": "policy/posture/posture.test.ts: PROCESS",
-  "process.hashes": "policy/posture/posture.test.ts: PROCESS",
-  "process.signerFingerprint": "policy/posture/posture.test.ts: PROCESS",
-  "posture-checks semantic": "policy/posture/posture.test.ts: PROCESS_MULTI",
-  processes: "policy/posture/posture.test.ts: PROCESS_MULTI",
+  operatingSystems: "../../packages/posture/src/posture.test.ts: OS",
+  domains: "../../packages/posture/src/posture.test.ts: DOMAIN and MAC",
+  macAddresses: "../../packages/posture/src/posture.test.ts: DOMAIN and MAC",
+  "process.osType": "../../packages/posture/src/posture.test.ts: PROCESS",
+  "process.path": "../../packages/posture/src/posture.test.ts: PROCESS",
+  "process.hashes": "../../packages/posture/src/posture.test.ts: PROCESS",
+  "process.signerFingerprint": "../../packages/posture/src/posture.test.ts: PROCESS",
+  "posture-checks semantic": "../../packages/posture/src/posture.test.ts: PROCESS_MULTI",
+  processes: "../../packages/posture/src/posture.test.ts: PROCESS_MULTI",
   timeoutSeconds:
     "api/posture/one-time-codes.test.ts: passes for a while after a code was given in the session, and then ends its sessions",
   promptOnWake:

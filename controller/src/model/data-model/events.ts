@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import { createHash } from "node:crypto";
+import { postureType, storedFields } from "@sallyport/posture";
 import { edgeCtrlPb, encodeControl, type Permission, type PrecedenceName, precedenceOf } from "@sallyport/wire";
-import { postureType, storedFields } from "../../policy/posture/types.ts";
 
 /**
  * The entities of the network as routers get them: an encoded event for each. An event is kept as a string of its bytes (latin1), without action and

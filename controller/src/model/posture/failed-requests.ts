@@ -1,6 +1,6 @@
 import type { failedServiceRequest, postureCheckFailure } from "@sallyport/api";
+import { type PostureCheck, type PostureState, postureType } from "@sallyport/posture";
 import type { z } from "zod";
-import { type PostureCheck, type PostureState, postureType } from "../../policy/posture/types.ts";
 
 export type CheckFailure = z.input<typeof postureCheckFailure>;
 export type FailedRequest = z.input<typeof failedServiceRequest>;

@@ -9,10 +9,10 @@ import {
   postureCheckType,
   type postureCheckUpdate,
 } from "@sallyport/api";
+import { type PostureCheck, postureType, storedFields } from "@sallyport/posture";
 import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import type { z } from "zod";
 import type { SelectedCheck } from "../../policy/policy-index.ts";
-import { type PostureCheck, postureType, storedFields } from "../../policy/posture/types.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { PostureCheckTable } from "../../store/schema.ts";

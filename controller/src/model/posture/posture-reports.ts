@@ -1,7 +1,12 @@
 import { type PostureReport, postureReportType } from "@sallyport/api";
 import { BoundedMap } from "@sallyport/async";
-import type { SessionPosture } from "../../policy/posture/posture-type.ts";
-import { type DevicePosture, NOTHING_REPORTED, type PostureState, takeReport } from "../../policy/posture/types.ts";
+import {
+  type DevicePosture,
+  NOTHING_REPORTED,
+  type PostureState,
+  type SessionPosture,
+  takeReport,
+} from "@sallyport/posture";
 
 /** Limits of what is kept; the device that was silent longest is forgotten first. */
 export const REPORT_LIMITS = {

@@ -1,9 +1,15 @@
 import { apiError, type PostureReport } from "@sallyport/api";
+import {
+  isEndpointEvent,
+  type PostureCheck,
+  type PostureState,
+  passes,
+  postureType,
+  promptedAt,
+} from "@sallyport/posture";
 import type { Permission } from "@sallyport/wire";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { PolicyIndex, ServicePolicy } from "../../policy/policy-index.ts";
-import { isEndpointEvent, promptedAt } from "../../policy/posture/mfa.ts";
-import { type PostureCheck, type PostureState, passes, postureType } from "../../policy/posture/types.ts";
 import type { Attributed } from "../../policy/selector.ts";
 import { appendChange, type ChangeRow } from "../../store/change-log.ts";
 import type { Db, ModelContext } from "../context.ts";

@@ -1,6 +1,6 @@
 import { SerialQueue } from "@sallyport/async";
+import type { DevicePosture } from "@sallyport/posture";
 import { sql } from "kysely";
-import type { DevicePosture } from "../../policy/posture/types.ts";
 import type { ModelContext } from "../context.ts";
 import type { Expiry } from "../expiry.ts";
 import type { PostureReports } from "./posture-reports.ts";

@@ -11,7 +11,7 @@ import type {
 import type { edgeCtrlPb } from "@sallyport/wire";
 
 /**
- * What one type of posture check is to the controller, and what all types share. One file per type; `types.ts` collects them.
+ * What one type of posture check is, and what all types share. One file per type; `types.ts` collects them.
  * Source: docs/protocol/posture.md.
  */
 

@@ -1,5 +1,5 @@
 /**
- * The types of posture checks and of reports, and what the controller asks of them. A new type is a file beside this one and an entry in the tables: the compiler
+ * The types of posture checks and of reports, and what controllers and routers ask of them. A new type is a file beside this one and an entry in the tables: the compiler
  * misses it otherwise. Pure. Source: docs/protocol/posture.md.
  */
 import type { PostureCheckType, PostureReport, PostureReportType } from "@sallyport/api";
@@ -35,7 +35,7 @@ const REPORTS: { readonly [T in PostureReportType]: ReportType<T, DevicePosture>
   ENDPOINT_STATE: endpointStateReport,
 };
 
-/** @throws Error for a type that this controller does not know */
+/** @throws Error for a type that this version does not know */
 export function postureType(typeId: string): PostureType<PostureCheckType, DevicePosture> {
   if (!Object.hasOwn(TYPES, typeId))
     throw new Error(`the posture check type ${typeId} is unknown: a later version wrote it`);
