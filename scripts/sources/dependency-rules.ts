@@ -186,6 +186,22 @@ export const RULES: readonly DependencyRule[] = [
     why: "calls go one way: http -> api -> model -> store; of the store only a list's fields are declared here",
   },
   {
+    from: "controller/src/oidc/",
+    may: ["packages/", "controller/src/auth/", "controller/src/model/"],
+    mayTypes: ["controller/src/http/", "controller/src/events/event.ts"],
+    packages: [
+      "@sallyport/api",
+      "@sallyport/async",
+      "@sallyport/wire",
+      "jose",
+      "node:buffer",
+      "node:crypto",
+      "qrcode",
+      "zod",
+    ],
+    why: "the provider speaks the protocol: it knows no table, and no more of HTTP than requests and answers",
+  },
+  {
     from: "controller/src/model/",
     may: [
       "packages/",

@@ -37,7 +37,8 @@ export async function send(context: ServerContext, reply: FastifyReply, answer: 
   // With a serializer, text goes out as bytes do: unchanged, and without a charset.
   if (typeof answer.body === "string") reply.serializer(unchanged);
   if (!reply.request.raw.complete) closeInStages(reply.request.raw);
-  await reply.send(answer.body);
+  // Nothing has no type, which the framework would add.
+  await reply.send(answer.body.length === 0 ? undefined : answer.body);
 }
 
 function unchanged(payload: string): string {
@@ -51,14 +52,20 @@ export async function answerError(
   reply: FastifyReply,
   error: unknown,
 ): Promise<void> {
-  const translated = context.translate(error);
-  const shown = translated?.shown ?? asApiError(context, error);
-  logFailure(context, request, shown, error, translated?.isReported ?? false);
+  const shown = reportFailure(context, request, error);
   const answer =
     shown.code === "REQUEST_ENTITY_TOO_LARGE"
       ? bareFailure("REQUEST_ENTITY_TOO_LARGE")
       : failure(shown, request.id, apiOf(pathOf(request.raw)), context.validateResponses);
   await send(context, reply, answer);
+}
+
+/** Logs a failure of any origin. @returns the error as the caller sees it */
+export function reportFailure(context: ServerContext, request: FastifyRequest, error: unknown): ApiError {
+  const translated = context.translate(error);
+  const shown = translated?.shown ?? asApiError(context, error);
+  logFailure(context, request, shown, error, translated?.isReported ?? false);
+  return shown;
 }
 
 /** The API of a path, also of one that no operation has. */

@@ -28,6 +28,28 @@ function peer(message: IncomingMessage): ConnectionPeer {
   return known;
 }
 
+/** What every request says of itself, whatever it asks for. */
+export function arrivalOf(
+  message: IncomingMessage,
+): Pick<
+  RequestInfo,
+  "method" | "headers" | "remoteAddress" | "remoteIp" | "peerCertificates" | "proxied" | "bearerTokens"
+> {
+  const all = message.headersDistinct;
+  return {
+    method: message.method ?? "",
+    headers: Object.fromEntries(Object.entries(all).map(([name, values]) => [name, values?.[0]])),
+    remoteAddress: remoteAddressOf(message),
+    remoteIp: plainAddress(message.socket.remoteAddress ?? ""),
+    peerCertificates: peerCertificatesOf(message),
+    proxied: proxiedBy(message),
+    bearerTokens: (all.authorization ?? []).flatMap((value) => {
+      const token = /^Bearer +(\S+) *$/i.exec(value)?.[1];
+      return token === undefined ? [] : [token];
+    }),
+  };
+}
+
 export function requestInfo(
   message: IncomingMessage,
   {
@@ -35,24 +57,9 @@ export function requestInfo(
     ...of
   }: Pick<RequestInfo, "id" | "api" | "path" | "signal"> & { readonly operation: Pick<Operation, "issuesSession"> },
 ): RequestInfo {
-  const all = message.headersDistinct;
-  const headers = Object.fromEntries(Object.entries(all).map(([name, values]) => [name, values?.[0]]));
-  const shown = headers["zt-session"] || headers["svc-session"] || undefined;
-  const bearerTokens = (all.authorization ?? []).flatMap((value) => {
-    const token = /^Bearer +(\S+) *$/i.exec(value)?.[1];
-    return token === undefined ? [] : [token];
-  });
-  return {
-    ...of,
-    method: message.method ?? "",
-    headers,
-    remoteAddress: remoteAddressOf(message),
-    remoteIp: plainAddress(message.socket.remoteAddress ?? ""),
-    peerCertificates: peerCertificatesOf(message),
-    proxied: proxiedBy(message),
-    sessionToken: operation.issuesSession ? undefined : shown,
-    bearerTokens,
-  };
+  const arrival = arrivalOf(message);
+  const shown = arrival.headers["zt-session"] || arrival.headers["svc-session"] || undefined;
+  return { ...of, ...arrival, sessionToken: operation.issuesSession ? undefined : shown };
 }
 
 /** Empty for a proxy: its certificates are not those of the caller. */

@@ -25,7 +25,7 @@ import { announcedBytes } from "./limits.ts";
 import { type ServerContext, send } from "./reply.ts";
 import { bodyFormat, mediaType, notAcceptable, requestInfo, unsupportedType } from "./request.ts";
 
-const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
+export const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
 
 /** What every handler is once its types are proven by the table of handlers. */
 type AnyHandler = (context: {
@@ -74,7 +74,7 @@ export function mountOperations(app: FastifyInstance, context: ServerContext): v
   }
 }
 
-async function refuseMethod(request: FastifyRequest, allowed: readonly Method[]): Promise<never> {
+export async function refuseMethod(request: FastifyRequest, allowed: readonly Method[]): Promise<never> {
   const cause = unhandledCause(`method ${request.method} is not allowed, but [${allowed.join(",")}] are`);
   throw apiError("METHOD_NOT_ALLOWED", cause, { headers: { allow: allowed.join(", ") } });
 }
@@ -167,7 +167,7 @@ function bodyOf(operation: Operation, request: FastifyRequest): unknown {
   const { body } = operation;
   if (body.kind === "none") return undefined;
   const bytes = request.body instanceof Uint8Array ? request.body : new Uint8Array();
-  const text = decode(bytes);
+  const text = decodeBody(bytes);
   if (body.kind === "text") {
     if (text.trim() === "") throw fieldError(body.name, `${body.name} in body is required`);
     return text;
@@ -199,7 +199,7 @@ function emptyBody(schema: z.ZodType): unknown {
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true });
 
-function decode(bytes: Uint8Array): string {
+export function decodeBody(bytes: Uint8Array): string {
   try {
     return UTF8.decode(bytes);
   } catch {
@@ -208,7 +208,7 @@ function decode(bytes: Uint8Array): string {
 }
 
 /** Ends the wait and aborts the signal of the handler when the time is up. */
-async function withTimeout<T>(limitMs: number, abort: AbortController, run: () => Promise<T>): Promise<T> {
+export async function withTimeout<T>(limitMs: number, abort: AbortController, run: () => Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => {

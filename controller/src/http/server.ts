@@ -10,6 +10,7 @@ import fastify, { type FastifyInstance } from "fastify";
 import { bareFailure, bareResponse, newRequestId } from "./answer.ts";
 import { type AllHandlers, type Authenticate, callerOf } from "./context.ts";
 import { crossOrigin } from "./cross-origin.ts";
+import { type Endpoint, mountEndpoints } from "./endpoints.ts";
 import { announcedBytes, BodyBudget, HTTP_LIMITS, type HttpLimits, OpenConnections } from "./limits.ts";
 import { mountPages, type Page } from "./pages.ts";
 import { answerError, pathNotFound, type ServerContext, send, type Translate, type Within } from "./reply.ts";
@@ -38,12 +39,14 @@ export interface HttpOptions {
   /** Origins whose pages may read the answers of the APIs. */
   readonly allowedOrigins?: readonly string[] | undefined;
   readonly pages?: readonly Page[];
+  /** Beside the operations of the contract. */
+  readonly endpoints?: readonly Endpoint[] | undefined;
   readonly onAnswered?: (answer: Answered) => void;
 }
 
 /** An answer that was sent. */
 export interface Answered {
-  /** API and id of the operation; `none` for everything else. */
+  /** API and id of the operation; `endpoint` and the path of an endpoint; `none` for everything else. */
   readonly api: string;
   readonly operation: string;
   readonly status: number;
@@ -111,7 +114,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
 
 function application(context: ServerContext, options: HttpOptions): { app: FastifyInstance; server: Server } {
   const { limits } = context;
-  const { upgrades = [], pages = [], allowedOrigins = [], onAnswered } = options;
+  const { upgrades = [], pages = [], endpoints = [], allowedOrigins = [], onAnswered } = options;
   const origins = new Set(allowedOrigins);
   let server: Server | undefined;
   const app = fastify({
@@ -175,11 +178,13 @@ function application(context: ServerContext, options: HttpOptions): { app: Fasti
   app.setNotFoundHandler((request, reply) => answerError(context, request, reply, pathNotFound(request.raw)));
   if (onAnswered) {
     app.addHook("onResponse", async (request, reply) => {
-      const { api = "none", operation = "none" } = request.routeOptions.config;
-      onAnswered({ api, operation, status: reply.statusCode, seconds: reply.elapsedTime / 1_000 });
+      const { endpoint, api = "none", operation = "none" } = request.routeOptions.config;
+      const of = endpoint === undefined ? { api, operation } : { api: "endpoint", operation: endpoint };
+      onAnswered({ ...of, status: reply.statusCode, seconds: reply.elapsedTime / 1_000 });
     });
   }
   mountPages(app, context, pages);
+  mountEndpoints(app, context, endpoints);
   mountOperations(app, context);
   if (server === undefined) throw new Error("fastify made no server");
   return { app, server };

@@ -5,6 +5,7 @@ import { apiError, type clientOperations, type managementOperations, type operat
 import { type Logger, TlsPort } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import type { ApiHandlers, ApiSessionContext, Authenticate } from "../context.ts";
+import type { Endpoint } from "../endpoints.ts";
 import type { HttpLimits } from "../limits.ts";
 import { type HttpApi, startHttp } from "../server.ts";
 import type { Upgrade } from "../upgrade.ts";
@@ -57,6 +58,7 @@ export async function startTestApi(o: {
   authenticate?: Authenticate;
   limits?: Partial<HttpLimits>;
   upgrades?: readonly Upgrade[];
+  endpoints?: readonly Endpoint[];
   allowedOrigins?: readonly string[];
 }): Promise<TestApi> {
   const authority = await TestAuthority.create();
@@ -85,6 +87,7 @@ export async function startTestApi(o: {
     limits: o.limits,
     allowedOrigins: o.allowedOrigins,
     upgrades: o.upgrades,
+    endpoints: o.endpoints,
   });
 
   const open = async (options: ConnectionOptions = {}): Promise<TLSSocket> => {
