@@ -50,6 +50,17 @@ export interface RouterInterface {
   readonly addresses: readonly string[];
 }
 
+/** A router as it is told of itself. */
+export interface RouterConfigs {
+  readonly id: string;
+  readonly name: string;
+  /** Empty until it is enrolled. */
+  readonly fingerprint: string;
+  /** Ids of its configs. */
+  readonly configs: readonly string[];
+  readonly isDisabled: boolean;
+}
+
 /** Why a router's request is refused; the numbers are those of the edge error header. */
 export const DenialCode = EdgeErrorCode;
 /** The codes without the two that no check of the controller answers. */
@@ -62,6 +73,8 @@ export type DenialCode = Exclude<
 export interface Denial {
   readonly denied: DenialCode;
   readonly message?: string;
+  /** Of {@link DenialCode.PostureCheckFailed}: the checks that fail. */
+  readonly failingCheckIds?: readonly string[];
 }
 
 /** How one of a service's terminators is chosen. */
@@ -88,11 +101,27 @@ export interface SessionClaim {
   readonly sessionToken: string;
   readonly apiSessionToken: string;
   readonly routerId: string;
+  /** The router has evaluated the posture checks of an identity with an access token. */
+  readonly checksPosture: boolean;
+}
+
+/** A dial of a service without a session: the access token alone proves the identity, whatever `identityId` says. */
+export interface ServiceClaim {
+  readonly serviceId: string;
+  readonly identityId: string;
+  readonly apiSessionToken: string;
+  readonly routerId: string;
+  readonly checksPosture: boolean;
 }
 
 /** The answer to an accepted dial or bind. */
 export interface SessionGrant {
+  /** `session`: it lasts as long as the session. `token`: as long as the identity has the right, and neither it nor its API session is revoked. */
+  readonly kind: "session" | "token";
+  /** Of an access token. */
+  readonly tokenIssuedAt?: Date;
   readonly identityId: string;
+  /** Empty for a dial of a service without a session. */
   readonly sessionId: string;
   readonly apiSessionId: string;
   readonly service: CircuitService;
@@ -216,6 +245,13 @@ export type ModelChange =
       readonly token: string;
       readonly session?: AccessQuestion;
     }
+  /** Access tokens count no more: one token, those of an API session, or those that an identity got before `issuedBefore`. */
+  | {
+      readonly kind: "revoked";
+      readonly type: "JTI" | "API_SESSION" | "IDENTITY";
+      readonly id: string;
+      readonly issuedBefore?: Date;
+    }
   /** An identity may have lost the right to dial or host a service. */
   | { readonly kind: "access-changed" }
   /** Anything of {@link RouterRecord} changed: disabled, new fingerprint (re-enrollment clears it), cost, traversal. */
@@ -223,6 +259,12 @@ export type ModelChange =
   | { readonly kind: "router-removed"; readonly routerId: string }
   | { readonly kind: "service-removed"; readonly serviceId: string }
   | { readonly kind: "terminator-removed"; readonly terminatorId: string };
+
+/** What a router asked after and is no session any more: its id where that is known, and the token, or what the router gave in its place. */
+export interface UnknownSession {
+  readonly id?: string;
+  readonly token: string;
+}
 
 /** May the identity dial, or host, the service? */
 export interface AccessQuestion {
@@ -252,6 +294,8 @@ export interface FabricModel {
 
   // Routers
   findRouter(id: string): Promise<RouterRecord | undefined>;
+  /** Undefined when there is no such router. */
+  routerConfigs(routerId: string): Promise<RouterConfigs | undefined>;
   saveRouterReport(report: RouterReport): Promise<void>;
   saveRouterInterfaces(routerId: string, interfaces: readonly RouterInterface[]): Promise<void>;
   /** Deletes the router entity (decommission). Emits `router-removed`. */
@@ -281,12 +325,14 @@ export interface FabricModel {
   apiSessionsAfter(afterId: string, limit: number): Promise<readonly ApiSessionRecord[]>;
   /** Notes activity for the known tokens (batched writes are fine) and returns the tokens that are unknown. */
   touchApiSessions(tokens: readonly string[]): Promise<readonly string[]>;
-  /** Those of `tokens` that are no session any more. */
-  unknownSessions(tokens: readonly string[]): Promise<readonly string[]>;
+  /** Those of `tokens`, or ids, that are no session any more. `id`: what the router gave is one. */
+  unknownSessions(tokens: readonly string[]): Promise<readonly UnknownSession[]>;
 
   // Authorisation. Order of the checks and codes: session (3), API session (2), type (4), router access of identity and service (5), service (6)
   authorizeDial(claim: SessionClaim): Promise<SessionGrant | Denial>;
   authorizeBind(claim: SessionClaim): Promise<SessionGrant | Denial>;
+  /** Order of the checks and codes: access token (2), type (4), router access of identity and service (5), service (6). */
+  authorizeService(claim: ServiceClaim): Promise<SessionGrant | Denial>;
   /** Those of the questions whose answer is no (any more): policy, a disabled identity, anything that is gone. */
   deniedAccess(questions: readonly AccessQuestion[]): Promise<readonly AccessQuestion[]>;
   /** Those of `ids` that are no session any more. */

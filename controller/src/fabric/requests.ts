@@ -34,6 +34,7 @@ const TEXT: Readonly<Record<DenialCode, string>> = {
   [DenialCode.InvalidCost]: "invalid cost",
   [DenialCode.EncryptionDataMissing]: "encryption data missing",
   [DenialCode.AccessDenied]: "access denied",
+  [DenialCode.PostureCheckFailed]: "posture check failed",
 };
 
 /** A request of a router is refused; the answer carries the code and the text. */

@@ -10,6 +10,7 @@ export {
   plainAddress,
 } from "./address.ts";
 export * from "./catalogue/base.ts";
+export * from "./catalogue/capabilities.ts";
 export * from "./catalogue/control.ts";
 export * from "./catalogue/edge.ts";
 export * from "./catalogue/link.ts";
@@ -51,6 +52,7 @@ export {
 export { HEADER_ENTRY_PREFIX_LENGTH, Headers, writeU32Header } from "./frame/headers.ts";
 export { encodeMessage, frameLengthOf, type Message, messageOf, type Outgoing, writeMessage } from "./frame/message.ts";
 export * as ctrlPb from "./generated/ctrl_pb.ts";
+export * as edgeClientPb from "./generated/edge_client_pb.ts";
 export * as edgeCtrlPb from "./generated/edge_ctrl_pb.ts";
 export * as metricsPb from "./generated/metrics_pb.ts";
 export * as mgmtPb from "./generated/mgmt_pb.ts";

@@ -117,7 +117,12 @@ describe("services and sessions of a client", () => {
     const managed = (await c.admin("GET", `/sessions/${offline.json.data.id}`)).json.data;
     expect(managed.servicePolicies).toMatchObject([{ id: policy, name: "svc-dial" }]);
 
-    const claim = { sessionToken: again.json.data.token, apiSessionToken: token, routerId: router };
+    const claim = {
+      sessionToken: again.json.data.token,
+      apiSessionToken: token,
+      routerId: router,
+      checksPosture: false,
+    };
     expect(await c.fabricModel.authorizeDial(claim)).toMatchObject({ identityId: eve.id, service: { id: service } });
     expect(await c.fabricModel.authorizeBind(claim)).toEqual({ denied: 4 });
     expect(await c.fabricModel.authorizeDial({ ...claim, sessionToken: "x" })).toEqual({ denied: 3 });

@@ -175,7 +175,7 @@ describe("a policy with a check", () => {
     expect((await bind()).json.error.code).toBe("INVALID_POSTURE");
     await g.report(os(g.checkIds[0] ?? "", "6.0.0"));
     const session = (await bind()).json.data;
-    const claim = { sessionToken: session.token, apiSessionToken: g.token, routerId };
+    const claim = { sessionToken: session.token, apiSessionToken: g.token, routerId, checksPosture: false };
     expect(isDenial(await c.fabricModel.authorizeBind(claim))).toBe(false);
     await g.report(os(g.checkIds[0] ?? "", "1.0.0"));
     await removed(session.token);

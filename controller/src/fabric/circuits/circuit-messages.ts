@@ -14,11 +14,11 @@ import {
   PeerData as PeerDataKey,
 } from "@sallyport/wire";
 import type { LinkMessages } from "../links/link-messages.ts";
-import { type CircuitService, DenialCode, type FabricModel, isDenial } from "../ports.ts";
+import { type CircuitService, DenialCode, type FabricModel, isDenial, type SessionGrant } from "../ports.ts";
 import { EdgeRefusal, edgeError, reply, serveEdgeRequest, serveNotice } from "../requests.ts";
 import { onMessage, onRawMessage, read } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import { type Circuit, isEnd } from "./circuit.ts";
+import { type Circuit, type CircuitGrant, isEnd } from "./circuit.ts";
 import type { CircuitAccess } from "./circuit-access.ts";
 import type { CircuitAdoption } from "./circuit-adoption.ts";
 import { type CircuitBuilder, CircuitError, type CircuitRequest } from "./circuit-builder.ts";
@@ -125,10 +125,11 @@ export class CircuitMessages {
     const { sessionToken, apiSessionToken, instanceId, peerData } = dial;
     const { model, access } = this.#parts;
     return access.whileSessionLasts(sessionToken, async () => {
-      const answer = await model.authorizeDial({ sessionToken, apiSessionToken, routerId: router.id });
+      const { id: routerId, checksPosture } = router;
+      const answer = await model.authorizeDial({ sessionToken, apiSessionToken, routerId, checksPosture });
       if (isDenial(answer)) throw EdgeRefusal.of(answer);
-      const { service, identityId: clientId, sessionId } = answer;
-      const grant = { kind: "session", sessionId } as const;
+      const { service, identityId: clientId } = answer;
+      const grant = grantOf(answer);
       return this.dial(router, { service, clientId, grant, instanceId, peerData });
     });
   }
@@ -235,6 +236,13 @@ export class CircuitMessages {
       }
     }
   }
+}
+
+/** What the circuit lasts as long as. */
+function grantOf({ kind, sessionId, apiSessionId, identityId, tokenIssuedAt }: SessionGrant): CircuitGrant {
+  if (kind === "session") return { kind, sessionId };
+  // Without its time, every revocation of the identity ends the circuit.
+  return { kind, apiSessionId, identityId, issuedAt: tokenIssuedAt ?? new Date(0) };
 }
 
 /** @throws ProtocolError */

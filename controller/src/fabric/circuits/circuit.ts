@@ -1,7 +1,15 @@
 import type { EndAddresses, PeerData } from "./peer-data.ts";
 
-/** What allows a circuit: a session, or the identity itself for what a router dials on its own. */
-export type CircuitGrant = { readonly kind: "session"; readonly sessionId: string } | { readonly kind: "identity" };
+/** What allows a circuit: a session, an access token, or the identity itself for what a router dials on its own. */
+export type CircuitGrant =
+  | { readonly kind: "session"; readonly sessionId: string }
+  | {
+      readonly kind: "token";
+      readonly apiSessionId: string;
+      readonly identityId: string;
+      readonly issuedAt: Date;
+    }
+  | { readonly kind: "identity" };
 
 /** A circuit's way through the mesh. `links` has one entry less than `routers`. */
 export interface CircuitRoute {

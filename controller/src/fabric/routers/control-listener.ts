@@ -6,6 +6,7 @@ import {
   boundedLog,
   type Channel,
   CONTROL_ALPN,
+  CONTROLLER_CAPABILITIES,
   ControlHello,
   ctrlPb,
   decodeControl,
@@ -25,8 +26,6 @@ import { AdmissionError, admissionRefusal, TakeoverLimit } from "./admission.ts"
 import { ROUTER_LINES, RouterConnection, type RouterListener } from "./router-connection.ts";
 import { RememberedShares } from "./time-share.ts";
 
-/** What this controller can do, as a big-endian bit mask: terminators v2, links reported by their source only, circuits v2, the router data model. */
-const CAPABILITIES = Buffer.of(0x1e);
 const HEARTBEAT_SEND_MS = 10_000;
 const HEARTBEAT_CHECK_MS = 1_000;
 
@@ -72,7 +71,9 @@ export class ControlListener {
       id: controllerId,
       authorize: (hello, peer) => this.#admit(hello, peer),
       resultHeaders: () =>
-        new Headers().setString(ControlHello.Version, versionInfo()).set(ControlHello.Capabilities, CAPABILITIES),
+        new Headers()
+          .setString(ControlHello.Version, versionInfo())
+          .set(ControlHello.Capabilities, CONTROLLER_CAPABILITIES),
       onChannel: (channel) => this.#connected(channel),
       log,
     });

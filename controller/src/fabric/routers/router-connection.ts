@@ -1,5 +1,15 @@
 import { Pool } from "@sallyport/async";
-import type { Channel, LineBounds, Logger, Outgoing, VersionInfo } from "@sallyport/wire";
+import {
+  type Channel,
+  ControlHello,
+  hasCapability,
+  isAtLeast,
+  type LineBounds,
+  type Logger,
+  type Outgoing,
+  RouterCapability,
+  type VersionInfo,
+} from "@sallyport/wire";
 import type { RouterRecord } from "../ports.ts";
 import type { TimeShare } from "./time-share.ts";
 
@@ -30,6 +40,8 @@ const MAX_AT_ONCE = 1_000;
 const MAX_WAITING = 4_000;
 /** Bytes of the requests of one router in a pool. One request is taken whatever its size. */
 const MAX_BYTES = 64 * 1024 * 1024;
+/** The first generation whose routers evaluate posture checks. */
+const SINCE_POSTURE = [2, 0, 0] as const;
 /** Everything that writes to the store keeps its order: a terminator's removal must not overtake its creation. */
 const MAX_WRITES_WAITING = 10_000;
 
@@ -51,6 +63,8 @@ export class RouterConnection {
   readonly version: VersionInfo;
   readonly listeners: readonly RouterListener[];
   readonly connectedAt: Date;
+  /** Bits of `RouterCapability`; absent: a router that announces none. */
+  readonly capabilities: Buffer | undefined;
   /** The entity; replaced when it changes. */
   record: RouterRecord;
   syncStatus: SyncStatus = "SYNC_NEW";
@@ -76,6 +90,7 @@ export class RouterConnection {
     this.version = parts.version;
     this.listeners = parts.listeners;
     this.connectedAt = parts.connectedAt;
+    this.capabilities = parts.channel.hello.headers.get(ControlHello.CapabilitiesV2);
     this.log = parts.log;
     this.#maxQueuedBytes = parts.maxQueuedBytes;
     this.share = parts.share;
@@ -89,6 +104,16 @@ export class RouterConnection {
       clearTimeout(this.#pause);
       this.syncStatus = "SYNC_DISCONNECTED";
     });
+  }
+
+  can(capability: (typeof RouterCapability)[keyof typeof RouterCapability]): boolean {
+    return hasCapability(this.capabilities, capability);
+  }
+
+  /** Does it evaluate the posture checks of identities with access tokens? OpenZiti's routers do since 2.0.0, and say so since 2.1. */
+  get checksPosture(): boolean {
+    if (this.can(RouterCapability.PostureChecks)) return true;
+    return this.can(RouterCapability.MultiChannel) && isAtLeast(this.version.version, SINCE_POSTURE);
   }
 
   /**

@@ -214,7 +214,11 @@ export class SessionFeed {
   async #validate(router: RouterConnection, tokens: readonly string[]): Promise<void> {
     for (const some of slicesOf(tokens)) {
       const unknown = await this.#parts.model.unknownSessions(some);
-      if (unknown.length > 0) router.send(sessionsRemoved(unknown, []));
+      if (unknown.length === 0) continue;
+      // Routers of OpenZiti 2.x look at the ids only, and only when there is one for each token.
+      const tokens = unknown.map(({ token }) => token);
+      const ids = unknown.map(({ id, token }) => id ?? token);
+      router.send(sessionsRemoved(tokens, ids));
     }
   }
 }

@@ -292,7 +292,8 @@ export class TerminatorMessages {
     claim: { readonly sessionToken: string; readonly apiSessionToken: string },
   ): Promise<SessionGrant> {
     const { sessionToken, apiSessionToken } = claim;
-    const grant = await this.#parts.model.authorizeBind({ sessionToken, apiSessionToken, routerId: router.id });
+    const { id: routerId, checksPosture } = router;
+    const grant = await this.#parts.model.authorizeBind({ sessionToken, apiSessionToken, routerId, checksPosture });
     if (isDenial(grant)) throw EdgeRefusal.of(grant);
     return grant;
   }

@@ -9,9 +9,11 @@ import type {
   FabricModel,
   ModelChange,
   NewTerminator,
+  RouterConfigs,
   RouterInterface,
   RouterRecord,
   RouterReport,
+  ServiceClaim,
   SessionClaim,
   SessionGrant,
   TerminatorOutcome,
@@ -23,6 +25,7 @@ import type {
   TunnelService,
   TunnelSessionGrant,
   TunnelSessionRequest,
+  UnknownSession,
 } from "../ports.ts";
 import { DenialCode } from "../ports.ts";
 import { MemoryDataModel } from "./memory-data-model.ts";
@@ -49,6 +52,9 @@ export class MemoryModel implements FabricModel {
   readonly apiSessions = new Map<string, ApiSessionRecord>();
   /** By token. */
   readonly sessions = new Map<string, MemorySession>();
+  /** By token. */
+  readonly accessTokens = new Map<string, { identityId: string; apiSessionId: string; issuedAt: Date }>();
+  readonly configsOfRouters = new Map<string, readonly string[]>();
   readonly services = new Map<string, CircuitService>();
   readonly terminators = new Map<string, TerminatorRecord>();
   /** Precedences saved by a quiesce. */
@@ -137,6 +143,14 @@ export class MemoryModel implements FabricModel {
     return this.routers.get(id);
   }
 
+  async routerConfigs(routerId: string): Promise<RouterConfigs | undefined> {
+    const router = this.routers.get(routerId);
+    if (router === undefined) return undefined;
+    const { fingerprint = "", isDisabled } = router;
+    const configs = this.configsOfRouters.get(routerId) ?? [];
+    return { id: routerId, name: `${routerId}-name`, fingerprint, configs, isDisabled };
+  }
+
   async saveRouterReport(report: RouterReport): Promise<void> {
     this.reports.push(report);
   }
@@ -186,8 +200,9 @@ export class MemoryModel implements FabricModel {
     return tokens.filter((token) => !known.has(token));
   }
 
-  async unknownSessions(tokens: readonly string[]): Promise<readonly string[]> {
-    return tokens.filter((token) => !this.sessions.has(token));
+  async unknownSessions(tokens: readonly string[]): Promise<readonly UnknownSession[]> {
+    const known = new Set([...this.sessions].flatMap(([token, { id }]) => [token, id]));
+    return tokens.filter((token) => !known.has(token)).map((token) => ({ token }));
   }
 
   async authorizeDial(claim: SessionClaim): Promise<SessionGrant | Denial> {
@@ -196,6 +211,16 @@ export class MemoryModel implements FabricModel {
 
   async authorizeBind(claim: SessionClaim): Promise<SessionGrant | Denial> {
     return this.#authorize(claim, "Bind");
+  }
+
+  async authorizeService(claim: ServiceClaim): Promise<SessionGrant | Denial> {
+    const access = this.accessTokens.get(claim.apiSessionToken);
+    if (access === undefined || access.identityId !== claim.identityId) return { denied: DenialCode.InvalidApiSession };
+    const service = this.services.get(claim.serviceId);
+    if (service === undefined) return { denied: DenialCode.InvalidService };
+    const { identityId, apiSessionId, issuedAt: tokenIssuedAt } = access;
+    if (this.denied.has(`${identityId}/${service.id}`)) return { denied: DenialCode.AccessDenied };
+    return { kind: "token", tokenIssuedAt, identityId, sessionId: "", apiSessionId, service };
   }
 
   async findService(idOrName: string): Promise<CircuitService | undefined> {
@@ -285,6 +310,7 @@ export class MemoryModel implements FabricModel {
     if (service === undefined) return { denied: DenialCode.InvalidService };
     const isKnown = request.apiSessionId === this.tunnelSession.id;
     return {
+      kind: "session",
       identityId: request.routerId,
       sessionId: "session",
       sessionToken: "session-token",
@@ -303,7 +329,7 @@ export class MemoryModel implements FabricModel {
     }
     const service = this.services.get(session.serviceId);
     if (service === undefined) return { denied: DenialCode.InvalidService };
-    return { identityId: session.identityId, sessionId: session.id, apiSessionId: "api", service };
+    return { kind: "session", identityId: session.identityId, sessionId: session.id, apiSessionId: "api", service };
   }
 
   #failIfToldTo(): void {

@@ -56,7 +56,7 @@ describe("API sessions", () => {
     await c.call("DELETE", "/edge/client/v1/current-api-session", { token: tokens[4]! });
     await change("api-session-removed", ({ token }) => token === tokens[4]);
     expect(await c.fabricModel.touchApiSessions([tokens[0]!, tokens[4]!, "none"])).toEqual([tokens[4], "none"]);
-    expect(await c.fabricModel.unknownSessions(["x"])).toEqual(["x"]);
+    expect(await c.fabricModel.unknownSessions(["x"])).toEqual([{ token: "x" }]);
   });
 
   it("end by the sweep when they are idle for too long, unless a router has said that they are in use", async () => {

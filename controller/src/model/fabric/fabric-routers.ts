@@ -24,6 +24,12 @@ export function fabricRouters(ctx: ModelContext, model: Model) {
       const row = await model.routers.find(db, id);
       return row === undefined ? undefined : recordOf(row);
     },
+    async routerConfigs(routerId) {
+      const row = await model.routers.find(db, routerId);
+      if (row === undefined) return undefined;
+      const { id, name, disabled: isDisabled } = row;
+      return { id, name, fingerprint: row.fingerprint ?? "", configs: [], isDisabled };
+    },
     async saveRouterReport({ routerId, hostname, version }) {
       const report = json({ hostname, version });
       await db.updateTable("router").set({ report }).where("id", "=", routerId).execute();

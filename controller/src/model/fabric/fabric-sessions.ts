@@ -34,9 +34,11 @@ export function fabricSessions(ctx: ModelContext, model: Model, facts: CircuitFa
       return recordsOf(db, sql`${KNOWN_TO_ROUTERS} AND a.id > ${afterId} ORDER BY a.id LIMIT ${limit}`);
     },
     touchApiSessions: (tokens) => model.apiSessions.touchTokens(tokens),
-    unknownSessions: (tokens) => withoutSession("token", tokens),
+    unknownSessions: async (tokens) => (await withoutSession("token", tokens)).map((token) => ({ token })),
     authorizeDial: (claim) => authorize(ctx, model, facts, claim, "Dial"),
     authorizeBind: (claim) => authorize(ctx, model, facts, claim, "Bind"),
+    // Only the session of an access token dials so, and there is none yet.
+    authorizeService: async () => ({ denied: DenialCode.InvalidApiSession }),
     deniedAccess: (questions) => deniedAccess(ctx, model, questions),
     goneSessions: (ids) => withoutSession("id", ids),
   } satisfies Partial<FabricModel>;
@@ -141,6 +143,7 @@ async function authorize(
   }
   model.apiSessions.touch(apiSession.id);
   return {
+    kind: "session",
     identityId: identity.id,
     sessionId: row.session_id,
     apiSessionId: apiSession.id,

@@ -163,6 +163,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model) {
           type: request.type,
         });
         return {
+          kind: "session",
           identityId: identity.id,
           sessionId: session.id,
           apiSessionId: apiSession.id,

@@ -1,4 +1,4 @@
-/** Content types of the control channel: fabric 1000 to 1053 (docs/protocol/control.md "Messages"). */
+/** Content types of the control channel: fabric 1000 to 1056 (docs/protocol/control.md "Messages"). */
 export const ControlType = {
   CircuitRequest: 1000,
   CircuitSuccess: 1001,
@@ -33,6 +33,10 @@ export const ControlType = {
   UpdateClusterLeader: 1051,
   RouterInterfacesUpdate: 1052,
   LinkStateUpdate: 1053,
+  /** From here on: of OpenZiti 2.x. */
+  Alerts: 1054,
+  RequestClusterMembers: 1055,
+  UpdateLinkListeners: 1056,
 } as const;
 
 /** Content types of the control channel: edge, 20000 to 20506 (docs/protocol/control.md "Messages"). */
@@ -103,6 +107,24 @@ export const ControlHello = {
   Capabilities: 12,
   /** Result: protobuf with the controller's API addresses. */
   ApiAddresses: 13,
+  /**
+   * OpenZiti 2.x: the same under numbers that do not collide with those of grouped channels. A router's hello has 10, 11 and 12 in their
+   * channel meaning when its `CapabilitiesV2` has the bit `RouterCapability.MultiChannel`.
+   */
+  ListenersV2: 1000,
+  RouterMetadataV2: 1001,
+  /** Hello: bits of `RouterCapability`. Result: bits of `ControllerCapability`, as in `Capabilities`. */
+  CapabilitiesV2: 1002,
+  /** Hello: protobuf `CtrlChanListeners`, where controllers could dial the router. */
+  CtrlChanListeners: 1003,
+} as const;
+
+/** Names of the underlays of a grouped control channel, header 7 of their hellos. */
+export const ControlUnderlay = {
+  Default: "ctrl.default",
+  /** Carries what circuits wait for. */
+  High: "ctrl.high",
+  Low: "ctrl.low",
 } as const;
 
 /** Bits of the channel mask in a route's context: what of a traced circuit is told. */
@@ -153,6 +175,10 @@ export const EdgeCtrlHeader = {
   DataModelIndex: 1025,
   /** Error of a circuit request: the circuit it is about. */
   CircuitId: 1026,
+  /** DataState and ChangeSet: the id of the subscription they belong to. The number is that of `CircuitId`, on other messages. */
+  SubscriptionId: 1026,
+  /** Error: u32, see `RetryHint`. */
+  RetryHint: 18,
 } as const;
 
 /** Keys of the peer data that travels with circuits and terminators. */
@@ -166,6 +192,8 @@ export const PeerData = {
   InitiatorLocalAddress: 1112,
   InitiatorRemoteAddress: 1113,
   StickinessToken: 1114,
+  DialerIdentityId: 1115,
+  DialerIdentityName: 1116,
 } as const;
 
 /** Why a route could not be set up: header 1104 of a RouteResult. */
@@ -175,14 +203,12 @@ export const RouteErrorCode = {
   MisconfiguredTerminator: 2,
   DialTimedOut: 3,
   ConnectionRefused: 4,
-} as const;
-
-/** Numbers of the bits in the controller's capability mask, header 12 of the hello result. */
-export const ControllerCapability = {
-  CreateTerminatorV2: 1,
-  SingleRouterLinkSource: 2,
-  CreateCircuitV2: 3,
-  RouterDataModel: 4,
+  /** From here on: of OpenZiti 2.x. */
+  RejectedByApplication: 5,
+  DnsFailed: 6,
+  PortNotAllowed: 7,
+  InvalidLinkDestination: 8,
+  NoResources: 9,
 } as const;
 
 /** Peer data in the headers of a message has keys from here on; smaller keys belong to the channel (docs/protocol/fabric.md, "Peer data"). */

@@ -29,6 +29,12 @@ export const EdgeType = {
   PostureResponse: 10800,
   ServicePostureStateRequest: 108001,
   ServicePostureStateResponse: 108002,
+  /** Service subscriptions, of routers that advertise them. */
+  SubscribeToServiceUpdates: 10900,
+  UnsubscribeFromServiceUpdates: 10901,
+  ResyncPostureState: 10902,
+  ServiceChangeSet: 10903,
+  PostureStateChange: 10904,
 } as const;
 
 /** Headers between an SDK and an edge router (docs/protocol/edge.md "Headers"). */
@@ -73,6 +79,15 @@ export const EdgeHeader = {
   StructuredError: 1033,
   DialerIdentityId: 1034,
   DialerIdentityName: 1035,
+  /** ConnectV2: id or name of the service. */
+  ServiceId: 1036,
+  /** ConnectV2: one byte, see `ServiceIdentifierType`. */
+  ServiceIdentifierType: 1037,
+  ConnectRequestId: 1038,
+  /** Result of the hello: bits of `RouterCapability`, big-endian. */
+  RouterCapabilities: 1039,
+  /** Reserved: never sent, never read. */
+  ServiceSubscriptionIndex: 1040,
 } as const;
 
 /** Bits of the Flags header of a Data message. */
@@ -91,6 +106,9 @@ export const EdgeFlag = {
 /** Values of the ConnType header of an inspect response. */
 export const ConnType = { Invalid: 0, Dial: 1, Bind: 2, Unknown: 3 } as const;
 
+/** What the ServiceId header of a ConnectV2 names. */
+export const ServiceIdentifierType = { Id: 0, Name: 1 } as const;
+
 /** Values of the ErrorCode header, on edge and control channels. */
 export const EdgeErrorCode = {
   Internal: 1,
@@ -107,7 +125,21 @@ export const EdgeErrorCode = {
   InvalidApiSessionType: 12,
   InvalidInstanceId: 13,
   AccessDenied: 14,
+  /** A policy grants access, and its posture checks fail. */
+  PostureCheckFailed: 15,
 } as const;
+
+/** What a client does with a refusal of the ErrorCode header. */
+export const RetryHint = {
+  /** It tries again as it always does. */
+  Default: 0,
+  /** It waits before it tries again. */
+  TooBusy: 1,
+  /** It logs in again, or asks for a new session, before it tries again. */
+  StartOver: 2,
+  NotRetriable: 3,
+} as const;
+export type RetryHint = (typeof RetryHint)[keyof typeof RetryHint];
 
 /** Connection ids that a router gives out start here; an SDK's own ids are below. */
 export const FIRST_ROUTER_CONN_ID = 0x8000_0000;

@@ -32,6 +32,8 @@ export const ManagementType = {
   ValidateIdentityConnections: 10112,
   ValidateErtTerminators: 10115,
   ValidateCircuits: 10118,
+  /** Of controllers that dial routers. */
+  ValidateControllerDialers: 10122,
 } as const;
 
 /** A validation's request is answered by the type after it, and each result has the one after that. */

@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file ctrl.proto.
  */
 export const file_ctrl: GenFile = /*@__PURE__*/
-  fileDesc("CgpjdHJsLnByb3RvEg5zYWxseXBvcnQuY3RybCKnAQoOQ2lyY3VpdFJlcXVlc3QSEgoKaW5ncmVzc19pZBgBIAEoCRIPCgdzZXJ2aWNlGAIgASgJEj8KCXBlZXJfZGF0YRgDIAMoCzIsLnNhbGx5cG9ydC5jdHJsLkNpcmN1aXRSZXF1ZXN0LlBlZXJEYXRhRW50cnkaLwoNUGVlckRhdGFFbnRyeRILCgNrZXkYASABKA0SDQoFdmFsdWUYAiABKAw6AjgBIrUECgVSb3V0ZRISCgpjaXJjdWl0X2lkGAEgASgJEg8KB2F0dGVtcHQYAiABKA0SLAoGZWdyZXNzGAMgASgLMhwuc2FsbHlwb3J0LmN0cmwuUm91dGUuRWdyZXNzEi8KCGZvcndhcmRzGAQgAygLMh0uc2FsbHlwb3J0LmN0cmwuUm91dGUuRm9yd2FyZBIoCgdjb250ZXh0GAUgASgLMhcuc2FsbHlwb3J0LmN0cmwuQ29udGV4dBIPCgd0aW1lb3V0GAYgASgEEi0KBHRhZ3MYByADKAsyHy5zYWxseXBvcnQuY3RybC5Sb3V0ZS5UYWdzRW50cnkarwEKBkVncmVzcxIPCgdiaW5kaW5nGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSEwoLZGVzdGluYXRpb24YAyABKAkSPQoJcGVlcl9kYXRhGAQgAygLMiouc2FsbHlwb3J0LmN0cmwuUm91dGUuRWdyZXNzLlBlZXJEYXRhRW50cnkaLwoNUGVlckRhdGFFbnRyeRILCgNrZXkYASABKA0SDQoFdmFsdWUYAiABKAw6AjgBGl8KB0ZvcndhcmQSEwoLc3JjX2FkZHJlc3MYASABKAkSEwoLZHN0X2FkZHJlc3MYAiABKAkSKgoIZHN0X3R5cGUYAyABKA4yGC5zYWxseXBvcnQuY3RybC5EZXN0VHlwZRorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKDAQoHQ29udGV4dBIzCgZmaWVsZHMYASADKAsyIy5zYWxseXBvcnQuY3RybC5Db250ZXh0LkZpZWxkc0VudHJ5EhQKDGNoYW5uZWxfbWFzaxgCIAEoDRotCgtGaWVsZHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIioKB1Vucm91dGUSEgoKY2lyY3VpdF9pZBgBIAEoCRILCgNub3cYAiABKAgiVQoFRmF1bHQSLQoHc3ViamVjdBgBIAEoDjIcLnNhbGx5cG9ydC5jdHJsLkZhdWx0U3ViamVjdBIKCgJpZBgCIAEoCRIRCglpdGVyYXRpb24YAyABKA0ipAEKE0NpcmN1aXRDb25maXJtYXRpb24SEwoLY2lyY3VpdF9pZHMYASADKAkSRgoKaWRsZV90aW1lcxgCIAMoCzIyLnNhbGx5cG9ydC5jdHJsLkNpcmN1aXRDb25maXJtYXRpb24uSWRsZVRpbWVzRW50cnkaMAoOSWRsZVRpbWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgDOgI4ASLGAgoXQ3JlYXRlVGVybWluYXRvclJlcXVlc3QSEgoKc2VydmljZV9pZBgCIAEoCRIPCgdiaW5kaW5nGAMgASgJEg8KB2FkZHJlc3MYBCABKAkSSAoJcGVlcl9kYXRhGAUgAygLMjUuc2FsbHlwb3J0LmN0cmwuQ3JlYXRlVGVybWluYXRvclJlcXVlc3QuUGVlckRhdGFFbnRyeRIMCgRjb3N0GAYgASgNEjgKCnByZWNlZGVuY2UYByABKA4yJC5zYWxseXBvcnQuY3RybC5UZXJtaW5hdG9yUHJlY2VkZW5jZRITCgtpbnN0YW5jZV9pZBgIIAEoCRIXCg9pbnN0YW5jZV9zZWNyZXQYCSABKAwaLwoNUGVlckRhdGFFbnRyeRILCgNrZXkYASABKA0SDQoFdmFsdWUYAiABKAw6AjgBSgQIARACIjAKF1JlbW92ZVRlcm1pbmF0b3JSZXF1ZXN0EhUKDXRlcm1pbmF0b3JfaWQYASABKAkiMgoYUmVtb3ZlVGVybWluYXRvcnNSZXF1ZXN0EhYKDnRlcm1pbmF0b3JfaWRzGAEgAygJIqgBChdVcGRhdGVUZXJtaW5hdG9yUmVxdWVzdBIVCg10ZXJtaW5hdG9yX2lkGAEgASgJEhkKEXVwZGF0ZV9wcmVjZWRlbmNlGAIgASgIEhMKC3VwZGF0ZV9jb3N0GAMgASgIEjgKCnByZWNlZGVuY2UYBCABKA4yJC5zYWxseXBvcnQuY3RybC5UZXJtaW5hdG9yUHJlY2VkZW5jZRIMCgRjb3N0GAUgASgNIkoKClRlcm1pbmF0b3ISCgoCaWQYASABKAkSDwoHYmluZGluZxgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEg4KBm1hcmtlchgEIAEoBCJNChpWYWxpZGF0ZVRlcm1pbmF0b3JzUmVxdWVzdBIvCgt0ZXJtaW5hdG9ycxgBIAMoCzIaLnNhbGx5cG9ydC5jdHJsLlRlcm1pbmF0b3IiZAocVmFsaWRhdGVUZXJtaW5hdG9yc1YyUmVxdWVzdBIvCgt0ZXJtaW5hdG9ycxgBIAMoCzIaLnNhbGx5cG9ydC5jdHJsLlRlcm1pbmF0b3ISEwoLZml4X2ludmFsaWQYAiABKAgifwoVUm91dGVyVGVybWluYXRvclN0YXRlEg0KBXZhbGlkGAEgASgIEjcKBnJlYXNvbhgCIAEoDjInLnNhbGx5cG9ydC5jdHJsLlRlcm1pbmF0b3JJbnZhbGlkUmVhc29uEg4KBmRldGFpbBgDIAEoCRIOCgZtYXJrZXIYBCABKAQiwAEKHVZhbGlkYXRlVGVybWluYXRvcnNWMlJlc3BvbnNlEkkKBnN0YXRlcxgBIAMoCzI5LnNhbGx5cG9ydC5jdHJsLlZhbGlkYXRlVGVybWluYXRvcnNWMlJlc3BvbnNlLlN0YXRlc0VudHJ5GlQKC1N0YXRlc0VudHJ5EgsKA2tleRgBIAEoCRI0CgV2YWx1ZRgCIAEoCzIlLnNhbGx5cG9ydC5jdHJsLlJvdXRlclRlcm1pbmF0b3JTdGF0ZToCOAEiZwoITGlzdGVuZXISDwoHYWRkcmVzcxgBIAEoCRIQCghwcm90b2NvbBgCIAEoCRIRCgljb3N0X3RhZ3MYAyADKAkSDgoGZ3JvdXBzGAQgAygJEhUKDWxvY2FsX2JpbmRpbmcYBSABKAkiOAoJTGlzdGVuZXJzEisKCWxpc3RlbmVycxgBIAMoCzIYLnNhbGx5cG9ydC5jdHJsLkxpc3RlbmVyIkgKDlJvdXRlck1ldGFkYXRhEjYKDGNhcGFiaWxpdGllcxgBIAMoDjIgLnNhbGx5cG9ydC5jdHJsLlJvdXRlckNhcGFiaWxpdHkihQEKD1BlZXJTdGF0ZUNoYW5nZRIKCgJpZBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEigKBXN0YXRlGAMgASgOMhkuc2FsbHlwb3J0LmN0cmwuUGVlclN0YXRlEisKCWxpc3RlbmVycxgEIAMoCzIYLnNhbGx5cG9ydC5jdHJsLkxpc3RlbmVyIkQKEFBlZXJTdGF0ZUNoYW5nZXMSMAoHY2hhbmdlcxgBIAMoCzIfLnNhbGx5cG9ydC5jdHJsLlBlZXJTdGF0ZUNoYW5nZSJBCghMaW5rQ29ubhIMCgR0eXBlGAEgASgJEhIKCmxvY2FsX2FkZHIYAiABKAkSEwoLcmVtb3RlX2FkZHIYAyABKAkiUQoNTGlua0Nvbm5TdGF0ZRIXCg9zdGF0ZV9pdGVyYXRpb24YASABKA0SJwoFY29ubnMYAiADKAsyGC5zYWxseXBvcnQuY3RybC5MaW5rQ29ubiKCAgoLUm91dGVyTGlua3MSNQoFbGlua3MYASADKAsyJi5zYWxseXBvcnQuY3RybC5Sb3V0ZXJMaW5rcy5Sb3V0ZXJMaW5rGrsBCgpSb3V0ZXJMaW5rEgoKAmlkGAEgASgJEhYKDmRlc3Rfcm91dGVyX2lkGAIgASgJEhUKDWxpbmtfcHJvdG9jb2wYAyABKAkSFgoObGlua19jb3N0X3RhZ3MYBCADKAkSFAoMZGlhbF9hZGRyZXNzGAUgASgJEhEKCWl0ZXJhdGlvbhgGIAEoDRIxCgpjb25uX3N0YXRlGAcgASgLMh0uc2FsbHlwb3J0LmN0cmwuTGlua0Nvbm5TdGF0ZSJtCg9MaW5rU3RhdGVVcGRhdGUSDwoHbGlua19pZBgBIAEoCRIWCg5saW5rX2l0ZXJhdGlvbhgCIAEoDRIxCgpjb25uX3N0YXRlGAMgASgLMh0uc2FsbHlwb3J0LmN0cmwuTGlua0Nvbm5TdGF0ZSI3CgxWZXJpZnlSb3V0ZXISEQoJcm91dGVyX2lkGAEgASgJEhQKDGZpbmdlcnByaW50cxgCIAMoCSJqCgREaWFsEg8KB2xpbmtfaWQYASABKAkSDwoHYWRkcmVzcxgCIAEoCRIRCglyb3V0ZXJfaWQYAyABKAkSFQoNbGlua19wcm90b2NvbBgEIAEoCRIWCg5yb3V0ZXJfdmVyc2lvbhgFIAEoCSJECg1MaW5rQ29ubmVjdGVkEgoKAmlkGAEgASgJEicKBWNvbm5zGAIgAygLMhguc2FsbHlwb3J0LmN0cmwuTGlua0Nvbm4iKgoOSW5zcGVjdFJlcXVlc3QSGAoQcmVxdWVzdGVkX3ZhbHVlcxgBIAMoCSKdAQoPSW5zcGVjdFJlc3BvbnNlEg8KB3N1Y2Nlc3MYASABKAgSDgoGZXJyb3JzGAIgAygJEjwKBnZhbHVlcxgDIAMoCzIsLnNhbGx5cG9ydC5jdHJsLkluc3BlY3RSZXNwb25zZS5JbnNwZWN0VmFsdWUaKwoMSW5zcGVjdFZhbHVlEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiiQEKF1RvZ2dsZVBpcGVUcmFjZXNSZXF1ZXN0Eg4KBmVuYWJsZRgBIAEoCBI3Cgl2ZXJib3NpdHkYAiABKA4yJC5zYWxseXBvcnQuY3RybC5UcmFjZVRvZ2dsZVZlcmJvc2l0eRIRCglhcHBfcmVnZXgYAyABKAkSEgoKcGlwZV9yZWdleBgEIAEoCSJpCghTZXR0aW5ncxIwCgRkYXRhGAEgAygLMiIuc2FsbHlwb3J0LmN0cmwuU2V0dGluZ3MuRGF0YUVudHJ5GisKCURhdGFFbnRyeRILCgNrZXkYASABKAUSDQoFdmFsdWUYAiABKAw6AjgBIkoKE1VwZGF0ZUN0cmxBZGRyZXNzZXMSEQoJYWRkcmVzc2VzGAEgAygJEg0KBWluZGV4GAIgASgEEhEKCWlzX2xlYWRlchgDIAEoCCIkChNVcGRhdGVDbHVzdGVyTGVhZGVyEg0KBWluZGV4GAEgASgEInEKCUludGVyZmFjZRIMCgRuYW1lGAEgASgJEhgKEGhhcmR3YXJlX2FkZHJlc3MYAiABKAkSCwoDbXR1GAMgASgDEg0KBWluZGV4GAQgASgDEg0KBWZsYWdzGAUgASgEEhEKCWFkZHJlc3NlcxgGIAMoCSJHChZSb3V0ZXJJbnRlcmZhY2VzVXBkYXRlEi0KCmludGVyZmFjZXMYASADKAsyGS5zYWxseXBvcnQuY3RybC5JbnRlcmZhY2UqKAoIRGVzdFR5cGUSCQoFU3RhcnQQABIHCgNFbmQQARIICgRMaW5rEAIqgwEKDEZhdWx0U3ViamVjdBIQCgxJbmdyZXNzRmF1bHQQABIPCgtFZ3Jlc3NGYXVsdBABEg0KCUxpbmtGYXVsdBACEhAKDEZvcndhcmRGYXVsdBADEhwKGFVua25vd25Pd25lckZvcndhcmRGYXVsdBAEEhEKDUxpbmtEdXBsaWNhdGUQBSo9ChRUZXJtaW5hdG9yUHJlY2VkZW5jZRILCgdEZWZhdWx0EAASDAoIUmVxdWlyZWQQARIKCgZGYWlsZWQQAipSChdUZXJtaW5hdG9ySW52YWxpZFJlYXNvbhISCg5Vbmtub3duQmluZGluZxAAEhUKEVVua25vd25UZXJtaW5hdG9yEAESDAoIQmFkU3RhdGUQAipBChBSb3V0ZXJDYXBhYmlsaXR5EhkKFVVuc3BlY2lmaWVkQ2FwYWJpbGl0eRAAEhIKDkxpbmtNYW5hZ2VtZW50EAEqNAoJUGVlclN0YXRlEgsKB0hlYWx0aHkQABINCglVbmhlYWx0aHkQARILCgdSZW1vdmVkEAIqWgoUVHJhY2VUb2dnbGVWZXJib3NpdHkSDgoKUmVwb3J0Tm9uZRAAEhEKDVJlcG9ydE1hdGNoZXMQARIQCgxSZXBvcnRNaXNzZXMQAhINCglSZXBvcnRBbGwQA2IGcHJvdG8z");
+  fileDesc("CgpjdHJsLnByb3RvEg5zYWxseXBvcnQuY3RybCKnAQoOQ2lyY3VpdFJlcXVlc3QSEgoKaW5ncmVzc19pZBgBIAEoCRIPCgdzZXJ2aWNlGAIgASgJEj8KCXBlZXJfZGF0YRgDIAMoCzIsLnNhbGx5cG9ydC5jdHJsLkNpcmN1aXRSZXF1ZXN0LlBlZXJEYXRhRW50cnkaLwoNUGVlckRhdGFFbnRyeRILCgNrZXkYASABKA0SDQoFdmFsdWUYAiABKAw6AjgBIrUECgVSb3V0ZRISCgpjaXJjdWl0X2lkGAEgASgJEg8KB2F0dGVtcHQYAiABKA0SLAoGZWdyZXNzGAMgASgLMhwuc2FsbHlwb3J0LmN0cmwuUm91dGUuRWdyZXNzEi8KCGZvcndhcmRzGAQgAygLMh0uc2FsbHlwb3J0LmN0cmwuUm91dGUuRm9yd2FyZBIoCgdjb250ZXh0GAUgASgLMhcuc2FsbHlwb3J0LmN0cmwuQ29udGV4dBIPCgd0aW1lb3V0GAYgASgEEi0KBHRhZ3MYByADKAsyHy5zYWxseXBvcnQuY3RybC5Sb3V0ZS5UYWdzRW50cnkarwEKBkVncmVzcxIPCgdiaW5kaW5nGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSEwoLZGVzdGluYXRpb24YAyABKAkSPQoJcGVlcl9kYXRhGAQgAygLMiouc2FsbHlwb3J0LmN0cmwuUm91dGUuRWdyZXNzLlBlZXJEYXRhRW50cnkaLwoNUGVlckRhdGFFbnRyeRILCgNrZXkYASABKA0SDQoFdmFsdWUYAiABKAw6AjgBGl8KB0ZvcndhcmQSEwoLc3JjX2FkZHJlc3MYASABKAkSEwoLZHN0X2FkZHJlc3MYAiABKAkSKgoIZHN0X3R5cGUYAyABKA4yGC5zYWxseXBvcnQuY3RybC5EZXN0VHlwZRorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKDAQoHQ29udGV4dBIzCgZmaWVsZHMYASADKAsyIy5zYWxseXBvcnQuY3RybC5Db250ZXh0LkZpZWxkc0VudHJ5EhQKDGNoYW5uZWxfbWFzaxgCIAEoDRotCgtGaWVsZHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIioKB1Vucm91dGUSEgoKY2lyY3VpdF9pZBgBIAEoCRILCgNub3cYAiABKAgiVQoFRmF1bHQSLQoHc3ViamVjdBgBIAEoDjIcLnNhbGx5cG9ydC5jdHJsLkZhdWx0U3ViamVjdBIKCgJpZBgCIAEoCRIRCglpdGVyYXRpb24YAyABKA0ipAEKE0NpcmN1aXRDb25maXJtYXRpb24SEwoLY2lyY3VpdF9pZHMYASADKAkSRgoKaWRsZV90aW1lcxgCIAMoCzIyLnNhbGx5cG9ydC5jdHJsLkNpcmN1aXRDb25maXJtYXRpb24uSWRsZVRpbWVzRW50cnkaMAoOSWRsZVRpbWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgDOgI4ASLGAgoXQ3JlYXRlVGVybWluYXRvclJlcXVlc3QSEgoKc2VydmljZV9pZBgCIAEoCRIPCgdiaW5kaW5nGAMgASgJEg8KB2FkZHJlc3MYBCABKAkSSAoJcGVlcl9kYXRhGAUgAygLMjUuc2FsbHlwb3J0LmN0cmwuQ3JlYXRlVGVybWluYXRvclJlcXVlc3QuUGVlckRhdGFFbnRyeRIMCgRjb3N0GAYgASgNEjgKCnByZWNlZGVuY2UYByABKA4yJC5zYWxseXBvcnQuY3RybC5UZXJtaW5hdG9yUHJlY2VkZW5jZRITCgtpbnN0YW5jZV9pZBgIIAEoCRIXCg9pbnN0YW5jZV9zZWNyZXQYCSABKAwaLwoNUGVlckRhdGFFbnRyeRILCgNrZXkYASABKA0SDQoFdmFsdWUYAiABKAw6AjgBSgQIARACIjAKF1JlbW92ZVRlcm1pbmF0b3JSZXF1ZXN0EhUKDXRlcm1pbmF0b3JfaWQYASABKAkiMgoYUmVtb3ZlVGVybWluYXRvcnNSZXF1ZXN0EhYKDnRlcm1pbmF0b3JfaWRzGAEgAygJIqgBChdVcGRhdGVUZXJtaW5hdG9yUmVxdWVzdBIVCg10ZXJtaW5hdG9yX2lkGAEgASgJEhkKEXVwZGF0ZV9wcmVjZWRlbmNlGAIgASgIEhMKC3VwZGF0ZV9jb3N0GAMgASgIEjgKCnByZWNlZGVuY2UYBCABKA4yJC5zYWxseXBvcnQuY3RybC5UZXJtaW5hdG9yUHJlY2VkZW5jZRIMCgRjb3N0GAUgASgNIkoKClRlcm1pbmF0b3ISCgoCaWQYASABKAkSDwoHYmluZGluZxgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEg4KBm1hcmtlchgEIAEoBCJNChpWYWxpZGF0ZVRlcm1pbmF0b3JzUmVxdWVzdBIvCgt0ZXJtaW5hdG9ycxgBIAMoCzIaLnNhbGx5cG9ydC5jdHJsLlRlcm1pbmF0b3IieQocVmFsaWRhdGVUZXJtaW5hdG9yc1YyUmVxdWVzdBIvCgt0ZXJtaW5hdG9ycxgBIAMoCzIaLnNhbGx5cG9ydC5jdHJsLlRlcm1pbmF0b3ISEwoLZml4X2ludmFsaWQYAiABKAgSEwoLcG9zdF9jcmVhdGUYAyABKAgifwoVUm91dGVyVGVybWluYXRvclN0YXRlEg0KBXZhbGlkGAEgASgIEjcKBnJlYXNvbhgCIAEoDjInLnNhbGx5cG9ydC5jdHJsLlRlcm1pbmF0b3JJbnZhbGlkUmVhc29uEg4KBmRldGFpbBgDIAEoCRIOCgZtYXJrZXIYBCABKAQiwAEKHVZhbGlkYXRlVGVybWluYXRvcnNWMlJlc3BvbnNlEkkKBnN0YXRlcxgBIAMoCzI5LnNhbGx5cG9ydC5jdHJsLlZhbGlkYXRlVGVybWluYXRvcnNWMlJlc3BvbnNlLlN0YXRlc0VudHJ5GlQKC1N0YXRlc0VudHJ5EgsKA2tleRgBIAEoCRI0CgV2YWx1ZRgCIAEoCzIlLnNhbGx5cG9ydC5jdHJsLlJvdXRlclRlcm1pbmF0b3JTdGF0ZToCOAEiZwoITGlzdGVuZXISDwoHYWRkcmVzcxgBIAEoCRIQCghwcm90b2NvbBgCIAEoCRIRCgljb3N0X3RhZ3MYAyADKAkSDgoGZ3JvdXBzGAQgAygJEhUKDWxvY2FsX2JpbmRpbmcYBSABKAkiOAoJTGlzdGVuZXJzEisKCWxpc3RlbmVycxgBIAMoCzIYLnNhbGx5cG9ydC5jdHJsLkxpc3RlbmVyIjMKEEN0cmxDaGFuTGlzdGVuZXISDwoHYWRkcmVzcxgBIAEoCRIOCgZncm91cHMYAiADKAkiSAoRQ3RybENoYW5MaXN0ZW5lcnMSMwoJbGlzdGVuZXJzGAEgAygLMiAuc2FsbHlwb3J0LmN0cmwuQ3RybENoYW5MaXN0ZW5lciL0AQoFQWxlcnQSEwoLc291cmNlX3R5cGUYASABKAkSEQoJc291cmNlX2lkGAIgASgJEhEKCXRpbWVzdGFtcBgDIAEoAxIQCghzZXZlcml0eRgEIAEoCRIPCgdtZXNzYWdlGAUgASgJEg8KB2RldGFpbHMYBiADKAkSRAoQcmVsYXRlZF9lbnRpdGllcxgHIAMoCzIqLnNhbGx5cG9ydC5jdHJsLkFsZXJ0LlJlbGF0ZWRFbnRpdGllc0VudHJ5GjYKFFJlbGF0ZWRFbnRpdGllc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiLwoGQWxlcnRzEiUKBmFsZXJ0cxgBIAMoCzIVLnNhbGx5cG9ydC5jdHJsLkFsZXJ0IkgKDlJvdXRlck1ldGFkYXRhEjYKDGNhcGFiaWxpdGllcxgBIAMoDjIgLnNhbGx5cG9ydC5jdHJsLlJvdXRlckNhcGFiaWxpdHkihQEKD1BlZXJTdGF0ZUNoYW5nZRIKCgJpZBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEigKBXN0YXRlGAMgASgOMhkuc2FsbHlwb3J0LmN0cmwuUGVlclN0YXRlEisKCWxpc3RlbmVycxgEIAMoCzIYLnNhbGx5cG9ydC5jdHJsLkxpc3RlbmVyIkQKEFBlZXJTdGF0ZUNoYW5nZXMSMAoHY2hhbmdlcxgBIAMoCzIfLnNhbGx5cG9ydC5jdHJsLlBlZXJTdGF0ZUNoYW5nZSJBCghMaW5rQ29ubhIMCgR0eXBlGAEgASgJEhIKCmxvY2FsX2FkZHIYAiABKAkSEwoLcmVtb3RlX2FkZHIYAyABKAkiUQoNTGlua0Nvbm5TdGF0ZRIXCg9zdGF0ZV9pdGVyYXRpb24YASABKA0SJwoFY29ubnMYAiADKAsyGC5zYWxseXBvcnQuY3RybC5MaW5rQ29ubiKYAgoLUm91dGVyTGlua3MSNQoFbGlua3MYASADKAsyJi5zYWxseXBvcnQuY3RybC5Sb3V0ZXJMaW5rcy5Sb3V0ZXJMaW5rEhQKDGZ1bGxfcmVmcmVzaBgCIAEoCBq7AQoKUm91dGVyTGluaxIKCgJpZBgBIAEoCRIWCg5kZXN0X3JvdXRlcl9pZBgCIAEoCRIVCg1saW5rX3Byb3RvY29sGAMgASgJEhYKDmxpbmtfY29zdF90YWdzGAQgAygJEhQKDGRpYWxfYWRkcmVzcxgFIAEoCRIRCglpdGVyYXRpb24YBiABKA0SMQoKY29ubl9zdGF0ZRgHIAEoCzIdLnNhbGx5cG9ydC5jdHJsLkxpbmtDb25uU3RhdGUibQoPTGlua1N0YXRlVXBkYXRlEg8KB2xpbmtfaWQYASABKAkSFgoObGlua19pdGVyYXRpb24YAiABKA0SMQoKY29ubl9zdGF0ZRgDIAEoCzIdLnNhbGx5cG9ydC5jdHJsLkxpbmtDb25uU3RhdGUiNwoMVmVyaWZ5Um91dGVyEhEKCXJvdXRlcl9pZBgBIAEoCRIUCgxmaW5nZXJwcmludHMYAiADKAkiagoERGlhbBIPCgdsaW5rX2lkGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSEQoJcm91dGVyX2lkGAMgASgJEhUKDWxpbmtfcHJvdG9jb2wYBCABKAkSFgoOcm91dGVyX3ZlcnNpb24YBSABKAkiRAoNTGlua0Nvbm5lY3RlZBIKCgJpZBgBIAEoCRInCgVjb25ucxgCIAMoCzIYLnNhbGx5cG9ydC5jdHJsLkxpbmtDb25uIioKDkluc3BlY3RSZXF1ZXN0EhgKEHJlcXVlc3RlZF92YWx1ZXMYASADKAkinQEKD0luc3BlY3RSZXNwb25zZRIPCgdzdWNjZXNzGAEgASgIEg4KBmVycm9ycxgCIAMoCRI8CgZ2YWx1ZXMYAyADKAsyLC5zYWxseXBvcnQuY3RybC5JbnNwZWN0UmVzcG9uc2UuSW5zcGVjdFZhbHVlGisKDEluc3BlY3RWYWx1ZRIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIokBChdUb2dnbGVQaXBlVHJhY2VzUmVxdWVzdBIOCgZlbmFibGUYASABKAgSNwoJdmVyYm9zaXR5GAIgASgOMiQuc2FsbHlwb3J0LmN0cmwuVHJhY2VUb2dnbGVWZXJib3NpdHkSEQoJYXBwX3JlZ2V4GAMgASgJEhIKCnBpcGVfcmVnZXgYBCABKAkiaQoIU2V0dGluZ3MSMAoEZGF0YRgBIAMoCzIiLnNhbGx5cG9ydC5jdHJsLlNldHRpbmdzLkRhdGFFbnRyeRorCglEYXRhRW50cnkSCwoDa2V5GAEgASgFEg0KBXZhbHVlGAIgASgMOgI4ASJ7ChNVcGRhdGVDdHJsQWRkcmVzc2VzEhEKCWFkZHJlc3NlcxgBIAMoCRINCgVpbmRleBgCIAEoBBIRCglpc19sZWFkZXIYAyABKAgSLwoLY29udHJvbGxlcnMYBCADKAsyGi5zYWxseXBvcnQuY3RybC5DdHJsRGV0YWlsIi8KDEN0cmxFbmRwb2ludBIPCgdhZGRyZXNzGAEgASgJEg4KBmdyb3VwcxgCIAMoCSJJCgpDdHJsRGV0YWlsEgoKAmlkGAEgASgJEi8KCWVuZHBvaW50cxgCIAMoCzIcLnNhbGx5cG9ydC5jdHJsLkN0cmxFbmRwb2ludCIkChNVcGRhdGVDbHVzdGVyTGVhZGVyEg0KBWluZGV4GAEgASgEInEKCUludGVyZmFjZRIMCgRuYW1lGAEgASgJEhgKEGhhcmR3YXJlX2FkZHJlc3MYAiABKAkSCwoDbXR1GAMgASgDEg0KBWluZGV4GAQgASgDEg0KBWZsYWdzGAUgASgEEhEKCWFkZHJlc3NlcxgGIAMoCSJHChZSb3V0ZXJJbnRlcmZhY2VzVXBkYXRlEi0KCmludGVyZmFjZXMYASADKAsyGS5zYWxseXBvcnQuY3RybC5JbnRlcmZhY2UqKAoIRGVzdFR5cGUSCQoFU3RhcnQQABIHCgNFbmQQARIICgRMaW5rEAIqgwEKDEZhdWx0U3ViamVjdBIQCgxJbmdyZXNzRmF1bHQQABIPCgtFZ3Jlc3NGYXVsdBABEg0KCUxpbmtGYXVsdBACEhAKDEZvcndhcmRGYXVsdBADEhwKGFVua25vd25Pd25lckZvcndhcmRGYXVsdBAEEhEKDUxpbmtEdXBsaWNhdGUQBSo9ChRUZXJtaW5hdG9yUHJlY2VkZW5jZRILCgdEZWZhdWx0EAASDAoIUmVxdWlyZWQQARIKCgZGYWlsZWQQAipSChdUZXJtaW5hdG9ySW52YWxpZFJlYXNvbhISCg5Vbmtub3duQmluZGluZxAAEhUKEVVua25vd25UZXJtaW5hdG9yEAESDAoIQmFkU3RhdGUQAipBChBSb3V0ZXJDYXBhYmlsaXR5EhkKFVVuc3BlY2lmaWVkQ2FwYWJpbGl0eRAAEhIKDkxpbmtNYW5hZ2VtZW50EAEqNAoJUGVlclN0YXRlEgsKB0hlYWx0aHkQABINCglVbmhlYWx0aHkQARILCgdSZW1vdmVkEAIqWgoUVHJhY2VUb2dnbGVWZXJib3NpdHkSDgoKUmVwb3J0Tm9uZRAAEhEKDVJlcG9ydE1hdGNoZXMQARIQCgxSZXBvcnRNaXNzZXMQAhINCglSZXBvcnRBbGwQA2IGcHJvdG8z");
 
 /**
  * @generated from message sallyport.ctrl.CircuitRequest
@@ -432,6 +432,13 @@ export type ValidateTerminatorsV2Request = Message<"sallyport.ctrl.ValidateTermi
    * @generated from field: bool fix_invalid = 2;
    */
   fixInvalid: boolean;
+
+  /**
+   * Terminators that were created a moment ago.
+   *
+   * @generated from field: bool post_create = 3;
+   */
+  postCreate: boolean;
 };
 
 /**
@@ -547,6 +554,115 @@ export const ListenersSchema: GenMessage<Listeners> = /*@__PURE__*/
   messageDesc(file_ctrl, 16);
 
 /**
+ * Where controllers could dial a router, header 1003 of its hello.
+ *
+ * @generated from message sallyport.ctrl.CtrlChanListener
+ */
+export type CtrlChanListener = Message<"sallyport.ctrl.CtrlChanListener"> & {
+  /**
+   * @generated from field: string address = 1;
+   */
+  address: string;
+
+  /**
+   * @generated from field: repeated string groups = 2;
+   */
+  groups: string[];
+};
+
+/**
+ * Describes the message sallyport.ctrl.CtrlChanListener.
+ * Use `create(CtrlChanListenerSchema)` to create a new message.
+ */
+export const CtrlChanListenerSchema: GenMessage<CtrlChanListener> = /*@__PURE__*/
+  messageDesc(file_ctrl, 17);
+
+/**
+ * @generated from message sallyport.ctrl.CtrlChanListeners
+ */
+export type CtrlChanListeners = Message<"sallyport.ctrl.CtrlChanListeners"> & {
+  /**
+   * @generated from field: repeated sallyport.ctrl.CtrlChanListener listeners = 1;
+   */
+  listeners: CtrlChanListener[];
+};
+
+/**
+ * Describes the message sallyport.ctrl.CtrlChanListeners.
+ * Use `create(CtrlChanListenersSchema)` to create a new message.
+ */
+export const CtrlChanListenersSchema: GenMessage<CtrlChanListeners> = /*@__PURE__*/
+  messageDesc(file_ctrl, 18);
+
+/**
+ * @generated from message sallyport.ctrl.Alert
+ */
+export type Alert = Message<"sallyport.ctrl.Alert"> & {
+  /**
+   * @generated from field: string source_type = 1;
+   */
+  sourceType: string;
+
+  /**
+   * @generated from field: string source_id = 2;
+   */
+  sourceId: string;
+
+  /**
+   * Unix milliseconds.
+   *
+   * @generated from field: int64 timestamp = 3;
+   */
+  timestamp: bigint;
+
+  /**
+   * @generated from field: string severity = 4;
+   */
+  severity: string;
+
+  /**
+   * @generated from field: string message = 5;
+   */
+  message: string;
+
+  /**
+   * @generated from field: repeated string details = 6;
+   */
+  details: string[];
+
+  /**
+   * Ids by type; `self` is the sender.
+   *
+   * @generated from field: map<string, string> related_entities = 7;
+   */
+  relatedEntities: { [key: string]: string };
+};
+
+/**
+ * Describes the message sallyport.ctrl.Alert.
+ * Use `create(AlertSchema)` to create a new message.
+ */
+export const AlertSchema: GenMessage<Alert> = /*@__PURE__*/
+  messageDesc(file_ctrl, 19);
+
+/**
+ * @generated from message sallyport.ctrl.Alerts
+ */
+export type Alerts = Message<"sallyport.ctrl.Alerts"> & {
+  /**
+   * @generated from field: repeated sallyport.ctrl.Alert alerts = 1;
+   */
+  alerts: Alert[];
+};
+
+/**
+ * Describes the message sallyport.ctrl.Alerts.
+ * Use `create(AlertsSchema)` to create a new message.
+ */
+export const AlertsSchema: GenMessage<Alerts> = /*@__PURE__*/
+  messageDesc(file_ctrl, 20);
+
+/**
  * Header 11 of a router's hello.
  *
  * @generated from message sallyport.ctrl.RouterMetadata
@@ -563,7 +679,7 @@ export type RouterMetadata = Message<"sallyport.ctrl.RouterMetadata"> & {
  * Use `create(RouterMetadataSchema)` to create a new message.
  */
 export const RouterMetadataSchema: GenMessage<RouterMetadata> = /*@__PURE__*/
-  messageDesc(file_ctrl, 17);
+  messageDesc(file_ctrl, 21);
 
 /**
  * @generated from message sallyport.ctrl.PeerStateChange
@@ -595,7 +711,7 @@ export type PeerStateChange = Message<"sallyport.ctrl.PeerStateChange"> & {
  * Use `create(PeerStateChangeSchema)` to create a new message.
  */
 export const PeerStateChangeSchema: GenMessage<PeerStateChange> = /*@__PURE__*/
-  messageDesc(file_ctrl, 18);
+  messageDesc(file_ctrl, 22);
 
 /**
  * @generated from message sallyport.ctrl.PeerStateChanges
@@ -612,7 +728,7 @@ export type PeerStateChanges = Message<"sallyport.ctrl.PeerStateChanges"> & {
  * Use `create(PeerStateChangesSchema)` to create a new message.
  */
 export const PeerStateChangesSchema: GenMessage<PeerStateChanges> = /*@__PURE__*/
-  messageDesc(file_ctrl, 19);
+  messageDesc(file_ctrl, 23);
 
 /**
  * @generated from message sallyport.ctrl.LinkConn
@@ -639,7 +755,7 @@ export type LinkConn = Message<"sallyport.ctrl.LinkConn"> & {
  * Use `create(LinkConnSchema)` to create a new message.
  */
 export const LinkConnSchema: GenMessage<LinkConn> = /*@__PURE__*/
-  messageDesc(file_ctrl, 20);
+  messageDesc(file_ctrl, 24);
 
 /**
  * @generated from message sallyport.ctrl.LinkConnState
@@ -661,7 +777,7 @@ export type LinkConnState = Message<"sallyport.ctrl.LinkConnState"> & {
  * Use `create(LinkConnStateSchema)` to create a new message.
  */
 export const LinkConnStateSchema: GenMessage<LinkConnState> = /*@__PURE__*/
-  messageDesc(file_ctrl, 21);
+  messageDesc(file_ctrl, 25);
 
 /**
  * @generated from message sallyport.ctrl.RouterLinks
@@ -671,6 +787,13 @@ export type RouterLinks = Message<"sallyport.ctrl.RouterLinks"> & {
    * @generated from field: repeated sallyport.ctrl.RouterLinks.RouterLink links = 1;
    */
   links: RouterLinks_RouterLink[];
+
+  /**
+   * These are all links that the router has dialed.
+   *
+   * @generated from field: bool full_refresh = 2;
+   */
+  fullRefresh: boolean;
 };
 
 /**
@@ -678,7 +801,7 @@ export type RouterLinks = Message<"sallyport.ctrl.RouterLinks"> & {
  * Use `create(RouterLinksSchema)` to create a new message.
  */
 export const RouterLinksSchema: GenMessage<RouterLinks> = /*@__PURE__*/
-  messageDesc(file_ctrl, 22);
+  messageDesc(file_ctrl, 26);
 
 /**
  * @generated from message sallyport.ctrl.RouterLinks.RouterLink
@@ -725,7 +848,7 @@ export type RouterLinks_RouterLink = Message<"sallyport.ctrl.RouterLinks.RouterL
  * Use `create(RouterLinks_RouterLinkSchema)` to create a new message.
  */
 export const RouterLinks_RouterLinkSchema: GenMessage<RouterLinks_RouterLink> = /*@__PURE__*/
-  messageDesc(file_ctrl, 22, 0);
+  messageDesc(file_ctrl, 26, 0);
 
 /**
  * @generated from message sallyport.ctrl.LinkStateUpdate
@@ -752,7 +875,7 @@ export type LinkStateUpdate = Message<"sallyport.ctrl.LinkStateUpdate"> & {
  * Use `create(LinkStateUpdateSchema)` to create a new message.
  */
 export const LinkStateUpdateSchema: GenMessage<LinkStateUpdate> = /*@__PURE__*/
-  messageDesc(file_ctrl, 23);
+  messageDesc(file_ctrl, 27);
 
 /**
  * @generated from message sallyport.ctrl.VerifyRouter
@@ -774,7 +897,7 @@ export type VerifyRouter = Message<"sallyport.ctrl.VerifyRouter"> & {
  * Use `create(VerifyRouterSchema)` to create a new message.
  */
 export const VerifyRouterSchema: GenMessage<VerifyRouter> = /*@__PURE__*/
-  messageDesc(file_ctrl, 24);
+  messageDesc(file_ctrl, 28);
 
 /**
  * Of controllers that still tell routers which links to dial.
@@ -813,7 +936,7 @@ export type Dial = Message<"sallyport.ctrl.Dial"> & {
  * Use `create(DialSchema)` to create a new message.
  */
 export const DialSchema: GenMessage<Dial> = /*@__PURE__*/
-  messageDesc(file_ctrl, 25);
+  messageDesc(file_ctrl, 29);
 
 /**
  * @generated from message sallyport.ctrl.LinkConnected
@@ -835,7 +958,7 @@ export type LinkConnected = Message<"sallyport.ctrl.LinkConnected"> & {
  * Use `create(LinkConnectedSchema)` to create a new message.
  */
 export const LinkConnectedSchema: GenMessage<LinkConnected> = /*@__PURE__*/
-  messageDesc(file_ctrl, 26);
+  messageDesc(file_ctrl, 30);
 
 /**
  * @generated from message sallyport.ctrl.InspectRequest
@@ -852,7 +975,7 @@ export type InspectRequest = Message<"sallyport.ctrl.InspectRequest"> & {
  * Use `create(InspectRequestSchema)` to create a new message.
  */
 export const InspectRequestSchema: GenMessage<InspectRequest> = /*@__PURE__*/
-  messageDesc(file_ctrl, 27);
+  messageDesc(file_ctrl, 31);
 
 /**
  * @generated from message sallyport.ctrl.InspectResponse
@@ -879,7 +1002,7 @@ export type InspectResponse = Message<"sallyport.ctrl.InspectResponse"> & {
  * Use `create(InspectResponseSchema)` to create a new message.
  */
 export const InspectResponseSchema: GenMessage<InspectResponse> = /*@__PURE__*/
-  messageDesc(file_ctrl, 28);
+  messageDesc(file_ctrl, 32);
 
 /**
  * @generated from message sallyport.ctrl.InspectResponse.InspectValue
@@ -901,7 +1024,7 @@ export type InspectResponse_InspectValue = Message<"sallyport.ctrl.InspectRespon
  * Use `create(InspectResponse_InspectValueSchema)` to create a new message.
  */
 export const InspectResponse_InspectValueSchema: GenMessage<InspectResponse_InspectValue> = /*@__PURE__*/
-  messageDesc(file_ctrl, 28, 0);
+  messageDesc(file_ctrl, 32, 0);
 
 /**
  * @generated from message sallyport.ctrl.TogglePipeTracesRequest
@@ -933,7 +1056,7 @@ export type TogglePipeTracesRequest = Message<"sallyport.ctrl.TogglePipeTracesRe
  * Use `create(TogglePipeTracesRequestSchema)` to create a new message.
  */
 export const TogglePipeTracesRequestSchema: GenMessage<TogglePipeTracesRequest> = /*@__PURE__*/
-  messageDesc(file_ctrl, 29);
+  messageDesc(file_ctrl, 33);
 
 /**
  * @generated from message sallyport.ctrl.Settings
@@ -950,7 +1073,7 @@ export type Settings = Message<"sallyport.ctrl.Settings"> & {
  * Use `create(SettingsSchema)` to create a new message.
  */
 export const SettingsSchema: GenMessage<Settings> = /*@__PURE__*/
-  messageDesc(file_ctrl, 30);
+  messageDesc(file_ctrl, 34);
 
 /**
  * @generated from message sallyport.ctrl.UpdateCtrlAddresses
@@ -970,6 +1093,11 @@ export type UpdateCtrlAddresses = Message<"sallyport.ctrl.UpdateCtrlAddresses"> 
    * @generated from field: bool is_leader = 3;
    */
   isLeader: boolean;
+
+  /**
+   * @generated from field: repeated sallyport.ctrl.CtrlDetail controllers = 4;
+   */
+  controllers: CtrlDetail[];
 };
 
 /**
@@ -977,7 +1105,51 @@ export type UpdateCtrlAddresses = Message<"sallyport.ctrl.UpdateCtrlAddresses"> 
  * Use `create(UpdateCtrlAddressesSchema)` to create a new message.
  */
 export const UpdateCtrlAddressesSchema: GenMessage<UpdateCtrlAddresses> = /*@__PURE__*/
-  messageDesc(file_ctrl, 31);
+  messageDesc(file_ctrl, 35);
+
+/**
+ * @generated from message sallyport.ctrl.CtrlEndpoint
+ */
+export type CtrlEndpoint = Message<"sallyport.ctrl.CtrlEndpoint"> & {
+  /**
+   * @generated from field: string address = 1;
+   */
+  address: string;
+
+  /**
+   * @generated from field: repeated string groups = 2;
+   */
+  groups: string[];
+};
+
+/**
+ * Describes the message sallyport.ctrl.CtrlEndpoint.
+ * Use `create(CtrlEndpointSchema)` to create a new message.
+ */
+export const CtrlEndpointSchema: GenMessage<CtrlEndpoint> = /*@__PURE__*/
+  messageDesc(file_ctrl, 36);
+
+/**
+ * @generated from message sallyport.ctrl.CtrlDetail
+ */
+export type CtrlDetail = Message<"sallyport.ctrl.CtrlDetail"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: repeated sallyport.ctrl.CtrlEndpoint endpoints = 2;
+   */
+  endpoints: CtrlEndpoint[];
+};
+
+/**
+ * Describes the message sallyport.ctrl.CtrlDetail.
+ * Use `create(CtrlDetailSchema)` to create a new message.
+ */
+export const CtrlDetailSchema: GenMessage<CtrlDetail> = /*@__PURE__*/
+  messageDesc(file_ctrl, 37);
 
 /**
  * @generated from message sallyport.ctrl.UpdateClusterLeader
@@ -994,7 +1166,7 @@ export type UpdateClusterLeader = Message<"sallyport.ctrl.UpdateClusterLeader"> 
  * Use `create(UpdateClusterLeaderSchema)` to create a new message.
  */
 export const UpdateClusterLeaderSchema: GenMessage<UpdateClusterLeader> = /*@__PURE__*/
-  messageDesc(file_ctrl, 32);
+  messageDesc(file_ctrl, 38);
 
 /**
  * @generated from message sallyport.ctrl.Interface
@@ -1036,7 +1208,7 @@ export type Interface = Message<"sallyport.ctrl.Interface"> & {
  * Use `create(InterfaceSchema)` to create a new message.
  */
 export const InterfaceSchema: GenMessage<Interface> = /*@__PURE__*/
-  messageDesc(file_ctrl, 33);
+  messageDesc(file_ctrl, 39);
 
 /**
  * @generated from message sallyport.ctrl.RouterInterfacesUpdate
@@ -1053,7 +1225,7 @@ export type RouterInterfacesUpdate = Message<"sallyport.ctrl.RouterInterfacesUpd
  * Use `create(RouterInterfacesUpdateSchema)` to create a new message.
  */
 export const RouterInterfacesUpdateSchema: GenMessage<RouterInterfacesUpdate> = /*@__PURE__*/
-  messageDesc(file_ctrl, 34);
+  messageDesc(file_ctrl, 40);
 
 /**
  * @generated from enum sallyport.ctrl.DestType

@@ -284,7 +284,7 @@ export const ValidateTerminatorsRequestSchema: GenMessage<ValidateTerminatorsReq
   messageDesc(file_mgmt, 6);
 
 /**
- * The first answer to every validation (10101, 10104, 10107, 10110, 10113, 10116, 10119): how many results follow.
+ * The first answer to every validation (10101, 10104, 10107, 10110, 10113, 10116, 10119, 10123): how many results follow.
  *
  * @generated from message sallyport.mgmt.ValidateResponse
  */
