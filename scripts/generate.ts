@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { DEFINITIONS } from "../operator/src/kinds/definitions.ts";
 import { crdFiles } from "../operator/src/resources/crd/crd.ts";
 import { resourceReference } from "../operator/src/resources/crd/reference-page.ts";
-import { clientRoutes, referencePage } from "../packages/api/src/derived-files.ts";
+import { clientRoutes, generation2Page, referencePage } from "../packages/api/src/derived-files.ts";
 import { configReference } from "../packages/router-config/src/reference.ts";
 import { chartReadme } from "./charts/chart-readme.ts";
 import { networkValuesSchema } from "./charts/network-schema.ts";
@@ -54,6 +54,7 @@ const generators: readonly Generator[] = [
     folder: "docs/reference",
     generate(outDir) {
       writeFileSync(join(outDir, "api-operations.md"), referencePage());
+      writeFileSync(join(outDir, "api-2.1.md"), generation2Page());
       writeFileSync(join(outDir, "cli.md"), commandReference());
     },
   },

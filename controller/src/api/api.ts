@@ -1,3 +1,4 @@
+import { controllerSettingOperations, revocationOperations } from "@sallyport/api";
 import { Authentication, type AuthSettings } from "../auth/authentication.ts";
 import { Enrolling } from "../auth/enrolling.ts";
 import type { AllHandlers, Authenticate } from "../http/context.ts";
@@ -14,7 +15,7 @@ import { networkHandlers, routerHandlers } from "./network/network-handlers.ts";
 import { policyHandlers } from "./network/policy-handlers.ts";
 import { postureHandlers } from "./posture/posture-handlers.ts";
 import { sharedHandlers } from "./shared-handlers.ts";
-import { databaseHandlers } from "./system/system-handlers.ts";
+import { databaseHandlers, unservedHandlers } from "./system/system-handlers.ts";
 
 /** The paths of enrolling clients; not those of the enrollments that administrators manage. */
 const ENROLLING = /^\/enroll(\/|$)/;
@@ -41,6 +42,8 @@ export function createApi(parts: {
         ...authenticationHandlers(deps),
         ...caHandlers(deps),
         ...database.management,
+        ...unservedHandlers(controllerSettingOperations),
+        ...unservedHandlers(revocationOperations),
         ...networkHandlers(deps),
         ...policyHandlers(deps),
         ...postureHandlers(deps),

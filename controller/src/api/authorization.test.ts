@@ -21,6 +21,7 @@ const OWN = [
   ...["detailCurrentIdentityAuthenticator", "listCurrentIdentityAuthenticators"],
   ...["patchCurrentIdentityAuthenticator", "updateCurrentIdentityAuthenticator"],
   ...["extendCurrentIdentityAuthenticator", "extendVerifyCurrentIdentityAuthenticator"],
+  ...["createTotpToken", "listEnumeratedRouterCapabilities"],
 ];
 const ENROLL = [
   "enroll",
@@ -30,6 +31,7 @@ const ENROLL = [
   "enrollOttCa",
   "ernollUpdb",
   "extendRouterEnrollment",
+  ...["enrollToken", "enrollmentChallenge", "getEnrollmentJwks"],
 ];
 
 /** What differs from the rule of its API, written down apart from the table of operations: a slip there is seen here. */

@@ -6,8 +6,10 @@ import {
   capability,
   fieldError,
   type MemoryFields,
+  routerCapability,
   selectPage,
   type sharedOperations,
+  unservedShared,
 } from "@sallyport/api";
 import { withCsrErrors } from "../auth/client-certificate.ts";
 import type { ApiHandlers } from "../http/context.ts";
@@ -19,7 +21,7 @@ import { mfaHandlers } from "./mfa/mfa-handlers.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { showIdentity } from "./render/identity.ts";
 import { renderCurrentApiSession } from "./render/session.ts";
-import { specHandlers } from "./system/system-handlers.ts";
+import { specHandlers, unservedHandlers } from "./system/system-handlers.ts";
 
 /** Filters for the members of a cluster, of which a controller alone lists none. */
 const CONTROLLER_FIELDS: MemoryFields<never> = {
@@ -47,10 +49,12 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
   const version = async () => ({ data: versionOf(deps) });
   return {
     ...mfaHandlers(deps),
+    ...unservedHandlers(unservedShared),
     ...specHandlers(apiTime(deps.ctx.now())),
     listRoot: version,
     listVersion: version,
     listEnumeratedCapabilities: async () => ({ data: capability.options }),
+    listEnumeratedRouterCapabilities: async () => ({ data: routerCapability.options }),
     listWellKnownCas: async () => ({ body: pki.caBundlePkcs7Base64() }),
     listNetworkJWTs: async ({ list }) => {
       const iss = `https://${info.apiAddress}/`;

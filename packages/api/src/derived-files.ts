@@ -1,6 +1,7 @@
-/** Files that `make generate` derives from the table: the reference page of the APIs, and the routes of the typed client. */
+/** Files that `make generate` derives from the table: the reference pages of the APIs, and the routes of the typed client. */
 
 import type { Route } from "./client/types.ts";
+import { ADDITIONS, DIFFERENCES_21, operationKey, publishedOperations } from "./contract/published.ts";
 import { type Operation, pagingOf } from "./operation.ts";
 import { type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
 
@@ -27,7 +28,7 @@ function section(api: ApiName): string[] {
       ...(pagingOf(response) !== undefined ? ["*page*"] : []),
       ...Object.keys(query.shape).map((name) => `\`${name}\``),
     ];
-    return `| ${method} | \`${path}\` | ${id} | ${RIGHTS[auth]} | ${names.join(", ")} | ${response.status} | ${summary} |`;
+    return `| ${method} | \`${path}\` | ${id} | ${RIGHTS[auth]} | ${names.join(", ")} | ${operation.unserved === undefined ? response.status : 501} | ${summary} |`;
   });
   return [
     "",
@@ -39,6 +40,45 @@ function section(api: ApiName): string[] {
     "|---|---|---|---|---|---|---|",
     ...rows,
   ];
+}
+
+/** Every operation that OpenZiti 2.1 describes, and what becomes of a call. */
+export function generation2Page(): string {
+  const before = new Set(publishedOperations("0.26.14").map(operationKey));
+  const described = publishedOperations("2.1");
+  const parts = (Object.keys(operations) as ApiName[]).flatMap((api) => {
+    const table = Object.values<Operation>(operations[api]);
+    const rows = described.flatMap((each) => {
+      const mine = table.find(({ method, path }) => method === each.method && path === each.path);
+      if (each.api !== api || mine === undefined) return [];
+      const key = operationKey(each);
+      const added = ADDITIONS.find(({ operation }) => operation === key);
+      const since = api === "fabric" ? "" : before.has(key) ? "0.26.14" : (added?.since ?? "0.35.0");
+      const differences = DIFFERENCES_21.filter(({ operation }) => operation === key);
+      const notes =
+        mine.unserved === undefined ? differences.map(({ aspect, why }) => `${aspect}: ${why}`) : [mine.unserved];
+      const served = mine.unserved === undefined ? "served" : "501";
+      return [`| ${each.method} | \`${each.path}\` | ${since} | ${served} | ${notes.join("; ")} |`];
+    });
+    return [
+      "",
+      `## ${NAMES[api]} API`,
+      "",
+      "| Method | Path | In the description since | | Difference |",
+      "|---|---|---|---|---|",
+      ...rows,
+    ];
+  });
+  return [
+    "# The APIs of OpenZiti 2.1",
+    "",
+    "Generated from `packages/api/src/contract` by `make generate`; do not edit.",
+    "Every operation of the descriptions of OpenZiti 2.1 (edge APIs 0.35.0, Fabric API 0.16.54): whether Sallyport serves it, and where it differs.",
+    "An operation that is not served answers 501 `NOT_IMPLEMENTED` with the reason. A test holds this page's table against the operations.",
+    "What the operations do is in [api-operations.md](api-operations.md).",
+    ...parts,
+    "",
+  ].join("\n");
 }
 
 /** The file with what the typed client knows of each operation. */

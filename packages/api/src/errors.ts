@@ -39,6 +39,10 @@ export const API_ERRORS = {
     status: 429,
     message: "Too many requests to alter state have been issued. Please slow your request rate or try again later.",
   },
+  NOT_IMPLEMENTED: {
+    status: 501,
+    message: "The operation is part of the published description and is not served by this controller",
+  },
   TIMEOUT: { status: 503, message: "The requested operation took too much time to reply" },
   SERVER_NOT_RUNNING_IN_HA_MODE: {
     status: 400,

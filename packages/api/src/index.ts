@@ -17,21 +17,26 @@ export * from "./errors.ts";
 export * from "./filter/ast.ts";
 export { type MemoryField, type MemoryFields, selectPage } from "./filter/in-memory.ts";
 export { parseFilter, parseSort } from "./filter/parser.ts";
+export * from "./handlers.ts";
 export * from "./list-query.ts";
 export { type OpenApiDocument, openApiDocument } from "./openapi.ts";
 export * from "./operation.ts";
 export * from "./operations/apis.ts";
-export { authenticationOperations, certificateAuthorityOperations } from "./operations/authentication.ts";
+export {
+  authenticationOperations,
+  certificateAuthorityOperations,
+  revocationOperations,
+} from "./operations/authentication.ts";
 export { clientOperations } from "./operations/client.ts";
-export { databaseOperations, fabricDatabaseOperations } from "./operations/database.ts";
-export { enrollmentOperations } from "./operations/enrollment.ts";
+export { controllerSettingOperations, databaseOperations, fabricDatabaseOperations } from "./operations/database.ts";
+export { enrollmentOperations, unservedEnrollment } from "./operations/enrollment.ts";
 export { fabricOperations } from "./operations/fabric.ts";
 export { identityOperations, tracingOperations } from "./operations/identities.ts";
 export { mfaAdministration, mfaOperations } from "./operations/mfa.ts";
 export { networkOperations, routerOperations } from "./operations/network.ts";
 export { policyOperations } from "./operations/policies.ts";
 export { postureOperations } from "./operations/posture.ts";
-export { sharedOperations } from "./operations/shared.ts";
+export { sharedOperations, unservedShared } from "./operations/shared.ts";
 export * from "./schema/authentication.ts";
 export * from "./schema/authenticator.ts";
 export * from "./schema/database.ts";

@@ -152,7 +152,9 @@ function describe(operationId: string, operation: Operation, components: Compone
     parameters: parameters(operation),
     ...(body === undefined ? {} : { requestBody: body }),
     responses: {
-      [response.status]: { description: "Success", ...content(response, components) },
+      ...(operation.unserved === undefined
+        ? { [response.status]: { description: "Success", ...content(response, components) } }
+        : {}),
       ...Object.fromEntries(errors.map((status) => [status, errorResponse(status, components)])),
     },
   };

@@ -1,7 +1,8 @@
 import { expect, expectTypeOf, test } from "vitest";
 import { z } from "zod";
 import type { Calls } from "./client/types.ts";
-import { action, create, detail, emptyBody, type Handlers, json, list, type OperationHandler } from "./operation.ts";
+import type { Handlers, OperationHandler } from "./handlers.ts";
+import { action, create, detail, emptyBody, json, list } from "./operation.ts";
 import { patchOf, timeInput } from "./schema/scalars.ts";
 
 interface Session {

@@ -1,14 +1,24 @@
-import { accepts, apiError, asksFor, type enrollmentOperations, fieldError, JSON_TYPE } from "@sallyport/api";
+import {
+  accepts,
+  apiError,
+  asksFor,
+  type enrollmentOperations,
+  fieldError,
+  JSON_TYPE,
+  unservedEnrollment,
+} from "@sallyport/api";
 import type { Enrolled } from "../../auth/certificate-enrolling.ts";
 import type { Enrolling } from "../../auth/enrolling.ts";
 import type { ApiHandlers, RequestInfo } from "../../http/context.ts";
 import type { ApiDependencies } from "../dependencies.ts";
+import { unservedHandlers } from "../system/system-handlers.ts";
 
 export function enrollmentHandlers({ enrolling }: ApiDependencies): ApiHandlers<typeof enrollmentOperations> {
   const by = async (method: string, token: string | undefined, body: EnrollBody, request: RequestInfo) => ({
     data: await enroll(enrolling, method, requiredToken(token ?? body.json?.token), body, request),
   });
   return {
+    ...unservedHandlers(unservedEnrollment),
     enroll: async ({ query, body, request }) => {
       const method = query.method ?? "ott";
       const token = query.token ?? body.json?.token ?? "";

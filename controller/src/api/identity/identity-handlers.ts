@@ -20,6 +20,7 @@ import {
   SESSION_FIELDS,
 } from "../lists/fields.ts";
 import { detail, fixedTypes, listed, listRoleAttributes, roleCondition } from "../lists/listing.ts";
+import { listAttributeUsage } from "../lists/role-attribute-usage.ts";
 import { listPolicies, permissionOf } from "../network/policy-handlers.ts";
 import { baseOf, identityRef, ref } from "../render/base.ts";
 import { renderAuthenticators, renderEnrollments } from "../render/credentials.ts";
@@ -110,6 +111,8 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
     disassociateIdentitysServiceConfigs: ({ params, body }) =>
       model.serviceConfigOverrides.remove(params.id, Array.isArray(body) ? body : []),
     listIdentityRoleAttributes: ({ list }) => listRoleAttributes(db, "identity", list),
+    listIdentityRoleAttributeUsage: ({ list, query }) =>
+      listAttributeUsage(db, "identity", list, query.withIds === true),
 
     listAuthenticators: ({ list }) => listAuthenticators(authenticators(), list),
     createAuthenticator: async ({ body }) => ({ id: await model.authenticators.create(body) }),

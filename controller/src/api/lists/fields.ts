@@ -74,8 +74,6 @@ export const CONFIG_TYPE_FIELDS: EntityFields = {
 
 export const CONFIG_FIELDS: EntityFields = { ...named("config"), type: field.string("config.config_type_id") };
 
-const policyType = sql`CASE service_policy.type WHEN 'Dial' THEN 1 ELSE 2 END`;
-
 function roles(table: string, side: string) {
   const all = sql.ref(`${table}.${side}_all`);
   const attrs = sql.ref(`${table}.${side}_attrs`);
@@ -94,7 +92,8 @@ function members(side: "identity" | "service") {
 export const POLICY_FIELDS = {
   service_policy: {
     ...named("service_policy"),
-    type: field.number(policyType),
+    // Clients before 2.0 filter by the number, later ones by the word.
+    type: field.word("service_policy.type", { Dial: 1, Bind: 2 }),
     semantic: field.string("service_policy.semantic"),
     identityRoles: roles("service_policy", "identity"),
     serviceRoles: roles("service_policy", "service"),

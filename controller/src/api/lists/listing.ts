@@ -103,7 +103,7 @@ export function fixedTypes<T>(
 }
 
 /** Distinct attributes by collection. Those of identities, of which there may be very many, are walked by their index. */
-const USED_ATTRIBUTES = {
+export const USED_ATTRIBUTES = {
   identity: sql`WITH RECURSIVE walk AS (
       (SELECT attr FROM identity_attr ORDER BY attr LIMIT 1)
       UNION ALL

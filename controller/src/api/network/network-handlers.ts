@@ -16,6 +16,7 @@ import {
   transitRouterFields,
 } from "../lists/fields.ts";
 import { detail, listed, listRoleAttributes, only, roleCondition } from "../lists/listing.ts";
+import { listAttributeUsage } from "../lists/role-attribute-usage.ts";
 import { listIdentities } from "../render/identity.ts";
 import { renderEdgeRouterPolicies, renderServiceEdgeRouterPolicies, renderServicePolicies } from "../render/policy.ts";
 import { postureLens } from "../render/posture.ts";
@@ -78,6 +79,8 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     },
     reEnrollEdgeRouter: ({ params }) => model.routers.reEnroll(params.id),
     listEdgeRouterRoleAttributes: ({ list }) => listRoleAttributes(db, "router", list),
+    listEdgeRouterRoleAttributeUsage: ({ list, query }) =>
+      listAttributeUsage(db, "router", list, query.withIds === true),
 
     listServices: async ({ list, query, session }) => {
       const condition = roleCondition("service", query);
@@ -128,6 +131,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     listServiceTerminators: ({ params, list }) =>
       listTerminators(terminators().where("terminator.service_id", "=", params.id), list),
     listServiceRoleAttributes: ({ list }) => listRoleAttributes(db, "service", list),
+    listServiceRoleAttributeUsage: ({ list, query }) => listAttributeUsage(db, "service", list, query.withIds === true),
 
     listConfigs: ({ list }) => listConfigs(configs(), list),
     createConfig: async ({ body }) => ({ id: await model.configs.create(body) }),

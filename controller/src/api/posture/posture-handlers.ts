@@ -15,6 +15,7 @@ import type { PromptedService } from "../../model/posture/posture.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { POSTURE_CHECK_FIELDS } from "../lists/fields.ts";
 import { fixedTypes, listed, listRoleAttributes, roleCondition } from "../lists/listing.ts";
+import { listAttributeUsage } from "../lists/role-attribute-usage.ts";
 import { baseOf } from "../render/base.ts";
 import { renderPostureCheck, renderPostureData } from "../render/posture.ts";
 
@@ -39,6 +40,8 @@ export function postureHandlers(deps: ApiDependencies): ApiHandlers<typeof postu
     listPostureCheckTypes: ({ list }) => types.list(list),
     detailPostureCheckType: ({ params }) => types.detail(params.id),
     listPostureCheckRoleAttributes: ({ list }) => listRoleAttributes(db, "posture_check", list),
+    listPostureCheckRoleAttributeUsage: ({ list, query }) =>
+      listAttributeUsage(db, "posture_check", list, query.withIds === true),
     listServicePolicyPostureChecks: async ({ params, list }) => {
       const policies = await servicePolicies.byIds(db, [params.id]);
       return listChecks(list, selectedByPolicies(policies, "posture_check"));

@@ -37,3 +37,16 @@ describe.each(["client", "management"])("descriptions by the %s API", (api) => {
     expect(json.json.paths["/identities"].post.operationId).toBe("createIdentity");
   });
 });
+
+test("an operation that is described and not served is 501 with the reason, to those who may ask", async () => {
+  const { status, json } = await controller.admin("PUT", "/controller-settings/global/effective", {});
+  expect([status, json.error.code]).toEqual([501, "NOT_IMPLEMENTED"]);
+  expect(json.error.cause.message).toContain("controller.yml");
+  expect((await controller.call("GET", "/edge/management/v1/controller-settings")).status).toBe(401);
+  expect((await controller.call("GET", "/edge/client/v1/enroll/jwks")).status).toBe(501);
+});
+
+test("the capabilities that routers may have are listed", async () => {
+  const { json } = await controller.admin("GET", "/enumerated-router-capabilities");
+  expect(json.data).toEqual(["MULTI_CHANNEL", "CONNECT_V2", "SERVICE_SUBSCRIPTIONS", "POSTURE_CHECKS", "BIND_SUCCESS"]);
+});

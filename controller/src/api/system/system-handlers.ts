@@ -1,12 +1,15 @@
 /** The program about itself: its APIs, its version, and its database. */
 import {
   type ApiName,
+  apiError,
   apiTime,
   type databaseOperations,
   type fabricDatabaseOperations,
   notFound,
+  type OperationTable,
   openApiDocument,
   type sharedOperations,
+  unhandledCause,
 } from "@sallyport/api";
 import { stringify } from "yaml";
 import type { ApiHandlers } from "../../http/context.ts";
@@ -89,4 +92,15 @@ export function databaseHandlers({ model }: ApiDependencies): {
       createDatabaseSnapshotWithPath: async ({ body }) => ({ data: { path: await snapshots.create(body.path) } }),
     },
   };
+}
+
+/** The handlers of operations that are described and not served: 501, with the reason. */
+export function unservedHandlers<T extends OperationTable>(table: T): ApiHandlers<T> {
+  const handlers = Object.entries(table).map(([id, { unserved }]) => [
+    id,
+    async () => {
+      throw apiError("NOT_IMPLEMENTED", unserved === undefined ? undefined : unhandledCause(unserved));
+    },
+  ]);
+  return Object.fromEntries(handlers) as ApiHandlers<T>;
 }

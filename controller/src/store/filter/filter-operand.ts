@@ -72,6 +72,25 @@ export function scalarOperand(type: FieldType, value: Expression<unknown>): SqlO
   };
 }
 
+const DECIMAL = /^\d+$/;
+
+/**
+ * A value that some clients write as a number and others as a word. Digits mean the number, any other text the word; everything else is compared with the
+ * number.
+ */
+export function wordOperand(number: Expression<unknown>, word: Expression<unknown>): SqlOperand {
+  const numbers = scalarOperand("number", number);
+  const words = scalarOperand("string", word);
+  const isWord = (value: FilterValue | undefined) => value?.type === "string" && !DECIMAL.test(value.value);
+  return {
+    flag: () => numbers.flag(),
+    compare: (operator, right) => (isWord(right) ? words : numbers).compare(operator, right),
+    contains: (text, ignoreCase, negated) => (DECIMAL.test(text) ? numbers : words).contains(text, ignoreCase, negated),
+    in: (values) => (isWord(values[0]) ? words : numbers).in(values),
+    between: (low, high) => numbers.between(low, high),
+  };
+}
+
 /**
  * From three characters on a trigram index serves LIKE; with fewer the planner would read the whole index, so `strpos`.
  * Case folding beyond ASCII needs a collation that knows it, which costs the index.

@@ -15,7 +15,15 @@ import {
 } from "@sallyport/api";
 import { type Expression, type RawBuilder, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
 import { cancellable } from "../request-signal.ts";
-import { type FieldType, isNotTrue, Mismatch, type SqlOperand, scalarOperand, tagOperand } from "./filter-operand.ts";
+import {
+  type FieldType,
+  isNotTrue,
+  Mismatch,
+  type SqlOperand,
+  scalarOperand,
+  tagOperand,
+  wordOperand,
+} from "./filter-operand.ts";
 
 /** One value per row. `sql` is a column or any expression of the type. */
 export interface ScalarField {
@@ -26,6 +34,8 @@ export interface ScalarField {
   readonly nullable: boolean;
   /** No two rows have the same value: what comes after it in a sort changes nothing. */
   readonly unique: boolean;
+  /** The word for a number, which operands may name instead. */
+  readonly word?: Expression<unknown>;
 }
 
 /** A `text[]` column, such as role attributes: equality goes through `@>` and so through a GIN index. */
@@ -80,6 +90,12 @@ export const field = {
   number: (where: At, o: ScalarOptions = {}) => scalar("number", where, o),
   boolean: (where: At, o: ScalarOptions = {}) => scalar("boolean", where, o),
   datetime: (where: At, o: ScalarOptions = {}) => scalar("datetime", where, o),
+  /** A column of words, each of which has a number, too: clients write either. It is sorted by the numbers. */
+  word: (where: At, numbers: Readonly<Record<string, number>>): ScalarField => {
+    const word = at(where);
+    const cases = Object.entries(numbers).map(([name, value]) => sql`WHEN ${name}::text THEN ${sql.lit(value)}`);
+    return { ...scalar("number", sql`(CASE ${word} ${sql.join(cases, sql` `)} END)`, {}), word };
+  },
   array: (where: At): ArrayField => ({ kind: "array", sql: at(where) }),
   rows: (rows: Expression<unknown>, linked?: LinkedRows): RowsField =>
     linked === undefined ? { kind: "rows", rows } : { kind: "rows", rows, linked },
@@ -243,7 +259,9 @@ function symbolOperand(fields: EntityFields, name: string): SqlOperand {
   if (found.kind === "array" || found.kind === "rows") {
     throw invalid(`symbol '${name}' is a set symbol but is used in non-set function context`);
   }
-  if (found.kind === "scalar") return scalarOperand(found.type, found.sql);
+  if (found.kind === "scalar") {
+    return found.word === undefined ? scalarOperand(found.type, found.sql) : wordOperand(found.sql, found.word);
+  }
   const key = name.slice(name.indexOf(".") + 1);
   if (key === name) throw invalid(`symbol '${name}' is a map: name one of its keys, as in ${name}.key`);
   return tagOperand(found.sql, key);

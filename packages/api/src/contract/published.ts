@@ -1,13 +1,16 @@
 /**
- * The published description of the two edge APIs (version 0.26.14), as far as a table of operations can be held against it, and every place where
- * Sallyport goes beyond it or differs. `published.test.ts` fails on any difference that is not written down here.
+ * The published descriptions, as far as a table of operations can be held against them, and every place where Sallyport goes beyond them or differs:
+ * that of the two edge APIs of the specification (version 0.26.14), and those of OpenZiti 2.1 (edge APIs 0.35.0, Fabric API 0.16.54).
+ * `published.test.ts` fails on any difference that is not written down here.
  */
 import type { AuthRule, Method } from "../operation.ts";
+import type { ApiName } from "../operations/apis.ts";
 import published from "./published.json" with { type: "json" };
+import published21 from "./published-2.1.json" with { type: "json" };
 
 /** One operation as published. */
 export interface PublishedOperation {
-  readonly api: "client" | "management";
+  readonly api: ApiName;
   readonly method: Method;
   readonly path: string;
   readonly operationId: string;
@@ -28,11 +31,19 @@ const FIELDS: readonly (keyof PublishedOperation)[] = [
   ...(["query", "isPaged", "isBodyRequired", "errors"] as const),
 ];
 
-/** All 238 published operations. */
-export function publishedOperations(): PublishedOperation[] {
-  return published.map(
+const FILES = { "0.26.14": published, "2.1": published21 };
+export type PublishedVersion = keyof typeof FILES;
+
+/** All operations of a description. */
+export function publishedOperations(version: PublishedVersion): PublishedOperation[] {
+  return FILES[version].map(
     (row) => Object.fromEntries(FIELDS.map((name, at) => [name, row[at]])) as unknown as PublishedOperation,
   );
+}
+
+/** `<api> <METHOD> <path>`, by which the lists of this file name an operation. */
+export function operationKey({ api, method, path }: { api: string; method: string; path: string }): string {
+  return `${api} ${method} ${path}`;
 }
 
 /** What of an operation can differ. */
@@ -47,7 +58,7 @@ export type DifferenceAspect =
   | "operation id";
 
 export interface Difference {
-  /** `<api> <METHOD> <path>` */
+  /** As {@link operationKey} gives it. */
   readonly operation: string;
   readonly aspect: DifferenceAspect;
   readonly why: string;
@@ -122,10 +133,76 @@ export const DIFFERENCES: readonly Difference[] = [
   ),
 ];
 
+/** Where it differs from the description of 2.1. */
+export const DIFFERENCES_21: readonly Difference[] = [
+  ...DIFFERENCES.filter(
+    ({ operation, aspect }) => !(operation.startsWith("client POST /enroll") && aspect === "content type"),
+  ),
+  ...["client", "management"].map(
+    (api): Difference => ({
+      operation: `${api} GET /network-jwts`,
+      aspect: "paging",
+      why: "described without list parameters, but it is a list, and the ziti CLI sends them",
+    }),
+  ),
+  ...["ott", "ottca", "erott"].flatMap((method): Difference[] => [
+    {
+      operation: `client POST /enroll/${method}`,
+      aspect: "query",
+      why: "clients before 2.0 send the token in the query; in the body it is taken, too",
+    },
+    {
+      operation: `client POST /enroll/${method}`,
+      aspect: "body",
+      why: "clients before 2.0 send a PEM request, and an authority's certificate needs none",
+    },
+  ]),
+  {
+    operation: "client POST /enroll/updb",
+    aspect: "body",
+    why: "as for the other methods; without a password it is 400",
+  },
+  {
+    operation: "client POST /enroll/updb",
+    aspect: "operation id",
+    why: "the id of the specification, which the typed client has: ernollUpdb",
+  },
+  {
+    operation: "client POST /enroll",
+    aspect: "errors",
+    why: "an enrollment that has expired is 400 ENROLLMENT_EXPIRED, not 410",
+  },
+  {
+    operation: "management POST /authenticators/{id}/request-extend",
+    aspect: "errors",
+    why: "missing permission is 401 everywhere; 403 is never sent",
+  },
+  {
+    operation: "management GET /identities/{id}/services",
+    aspect: "query",
+    why: "a list with all parameters, of which the description names `filter` only",
+  },
+  ...["add-member", "remove-member"].map(
+    (action): Difference => ({
+      operation: `fabric POST /cluster/${action}`,
+      aspect: "operation id",
+      why: "named like the other operations",
+    }),
+  ),
+  ...["remove-member", "transfer-leadership"].map(
+    (action): Difference => ({
+      operation: `fabric POST /cluster/${action}`,
+      aspect: "errors",
+      why: "a controller without a cluster answers 400 SERVER_NOT_RUNNING_IN_HA_MODE, whatever member is named",
+    }),
+  ),
+  { operation: "fabric POST /database/snapshot", aspect: "body", why: "without a path the controller chooses one" },
+];
+
 /** An operation that the published description (0.26.14) has not. */
 export interface Addition {
   readonly operation: string;
-  /** Version of the description that brought it. */
+  /** A version of the description that has it, the earliest one known. */
   readonly since: string;
   /** The callers. */
   readonly client: string;
@@ -149,4 +226,14 @@ export const ADDITIONS: readonly Addition[] = [
     client: "ziti edge list posture-check-role-attributes; administration consoles that suggest attributes",
   },
   { operation: "management GET /configs/{id}/services", since: "0.26.23", client: "ziti edge list config services" },
+  ...["client", "management"].map((api) => ({
+    operation: `${api} GET /enumerated-router-capabilities`,
+    since: "0.35.0",
+    client: "SDKs of 2.1, which choose a router by them",
+  })),
+  ...["identity", "edge-router", "service", "posture-check"].map((kind) => ({
+    operation: `management GET /${kind}-role-attribute-usage`,
+    since: "0.35.0",
+    client: "administration consoles of 2.1",
+  })),
 ];

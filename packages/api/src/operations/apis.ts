@@ -1,7 +1,7 @@
 /** The APIs: where each is served, its operations, and the versions that it names. */
-import { authenticationOperations, certificateAuthorityOperations } from "./authentication.ts";
+import { authenticationOperations, certificateAuthorityOperations, revocationOperations } from "./authentication.ts";
 import { clientOperations } from "./client.ts";
-import { databaseOperations, fabricDatabaseOperations } from "./database.ts";
+import { controllerSettingOperations, databaseOperations, fabricDatabaseOperations } from "./database.ts";
 import { fabricOperations } from "./fabric.ts";
 import { identityOperations, tracingOperations } from "./identities.ts";
 import { mfaAdministration } from "./mfa.ts";
@@ -15,8 +15,10 @@ export const managementOperations = {
   ...sharedOperations,
   ...identityOperations,
   ...databaseOperations,
+  ...controllerSettingOperations,
   ...authenticationOperations,
   ...certificateAuthorityOperations,
+  ...revocationOperations,
   ...networkOperations,
   ...policyOperations,
   ...postureOperations,

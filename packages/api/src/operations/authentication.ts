@@ -1,4 +1,16 @@
-import { action, create, detail, json, list, patch, raw, remove, replace, type TextBody } from "../operation.ts";
+import {
+  action,
+  create,
+  detail,
+  json,
+  list,
+  patch,
+  raw,
+  remove,
+  replace,
+  type TextBody,
+  unserved,
+} from "../operation.ts";
 import {
   authPolicyCreate,
   authPolicyDetail,
@@ -93,4 +105,11 @@ export const certificateAuthorityOperations = {
     json(requestExtend),
     "Ask the holder of a certificate to extend it",
   ),
+};
+
+const NO_TOKENS = "this version issues no access tokens that could be revoked; end an API session instead";
+export const revocationOperations = {
+  listRevocations: unserved("GET", "/revocations", "admin", NO_TOKENS),
+  createRevocation: unserved("POST", "/revocations", "admin", NO_TOKENS),
+  detailRevocation: unserved("GET", "/revocations/{id}", "admin", NO_TOKENS),
 };

@@ -1,5 +1,8 @@
-/** The controller's database: holding it against its rules, and backups. In the Management API and, with one more, in the Fabric API. */
-import { action, call, detail, emptyBody, optionalJson } from "../operation.ts";
+/**
+ * The controller itself: its database, which is held against its rules and backed up, in the Management API and, with one more, in the Fabric API;
+ * and its settings, which are in its file.
+ */
+import { action, call, detail, emptyBody, optionalJson, unserved } from "../operation.ts";
 import { dataIntegrityDetails, snapshotMade, snapshotRequest } from "../schema/database.ts";
 
 const rare = { errors: [401, 429] };
@@ -60,4 +63,17 @@ export const fabricDatabaseOperations = {
     snapshotMade,
     "Write a backup under a name of your choice in the folder of snapshots; at most one a minute",
   ),
+};
+
+const IN_FILE =
+  "the settings of a controller are in its controller.yml (`edge.oidc` among them); change them there and restart it";
+const effective = "/controller-settings/{id}/effective";
+export const controllerSettingOperations = {
+  listControllerSettings: unserved("GET", "/controller-settings", "admin", IN_FILE),
+  createControllerSetting: unserved("POST", "/controller-settings", "admin", IN_FILE),
+  detailControllerSetting: unserved("GET", "/controller-settings/{id}", "admin", IN_FILE),
+  detailControllerSettingEffective: unserved("GET", effective, "admin", IN_FILE),
+  updateControllerSetting: unserved("PUT", effective, "admin", IN_FILE),
+  patchControllerSetting: unserved("PATCH", effective, "admin", IN_FILE),
+  deleteControllerSetting: unserved("DELETE", effective, "admin", IN_FILE),
 };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { call, type JsonOrTextBody, json } from "../operation.ts";
+import { call, type JsonOrTextBody, json, unserved } from "../operation.ts";
 import { enroll, enrolled, enrollmentCerts, routerExtend } from "../schema/authentication.ts";
 
 const enrollBody: JsonOrTextBody<typeof enroll> = {
@@ -10,8 +10,18 @@ const enrollBody: JsonOrTextBody<typeof enroll> = {
 const token = { token: z.string().optional() };
 const errors = [400, 404, 409, 429];
 
+const NEITHER = "OpenZiti describes it without a handler; enroll with a token of `POST /enroll/…`";
+const NO_SIGNER = "no external signer of this version can enroll";
+/** Described, but not served. */
+export const unservedEnrollment = {
+  enrollToken: unserved("POST", "/enroll/token", "public", NO_SIGNER),
+  getEnrollmentJwks: unserved("GET", "/enroll/jwks", "public", NEITHER),
+  enrollmentChallenge: unserved("POST", "/enroll/challenge", "public", NEITHER),
+};
+
 /** How invitations become credentials. The token is taken from the query or the body, a request as PEM text or in a field. */
 export const enrollmentOperations = {
+  ...unservedEnrollment,
   enroll: call("POST", "/enroll", "public", enrollBody, enrolled, "Enroll; the method is `ott` unless given", {
     query: { ...token, method: z.string().optional() },
     errors,

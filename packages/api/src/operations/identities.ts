@@ -40,7 +40,7 @@ import { edgeRouterPolicyDetail, servicePolicyDetail } from "../schema/policy.ts
 import { edgeRouterDetail } from "../schema/router.ts";
 import { serviceDetail } from "../schema/service.ts";
 import { apiSessionDetail, sessionManagementDetail } from "../schema/session.ts";
-import { policyType, roleParameters } from "./shared.ts";
+import { attributeUsage, policyType, roleParameters } from "./shared.ts";
 
 export const identityOperations = {
   listIdentities: list("/identities", "admin", identityDetail, "Identities", { query: roleParameters }),
@@ -127,6 +127,10 @@ export const identityOperations = {
     "admin",
     z.string(),
     "Role attributes in use on identities",
+  ),
+  listIdentityRoleAttributeUsage: attributeUsage(
+    "/identity-role-attribute-usage",
+    "Role attributes of identities, and what uses them",
   ),
 
   listAuthenticators: list("/authenticators", "admin", authenticatorDetail, "Authenticators"),

@@ -32,7 +32,7 @@ import {
   terminatorPatch,
   terminatorUpdate,
 } from "../schema/service.ts";
-import { policyType, roleParameters } from "./shared.ts";
+import { attributeUsage, policyType, roleParameters } from "./shared.ts";
 
 /** Edge routers, services with their configs, and the terminators between them. */
 export const networkOperations = {
@@ -81,6 +81,10 @@ export const networkOperations = {
     z.string(),
     "Role attributes in use on edge routers",
   ),
+  listEdgeRouterRoleAttributeUsage: attributeUsage(
+    "/edge-router-role-attribute-usage",
+    "Role attributes of edge routers, and what uses them",
+  ),
 
   listServices: list("/services", "admin", serviceDetail, "Services", {
     query: { ...roleParameters, configTypes: names.optional(), asIdentity: z.string().optional() },
@@ -124,6 +128,10 @@ export const networkOperations = {
     "admin",
     z.string(),
     "Role attributes in use on services",
+  ),
+  listServiceRoleAttributeUsage: attributeUsage(
+    "/service-role-attribute-usage",
+    "Role attributes of services, and what uses them",
   ),
 
   listConfigs: list("/configs", "admin", configDetail, "Configs"),

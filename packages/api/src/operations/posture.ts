@@ -11,7 +11,7 @@ import {
   postureCheckUpdate,
   postureData,
 } from "../schema/posture/types.ts";
-import { roleParameters } from "./shared.ts";
+import { attributeUsage, roleParameters } from "./shared.ts";
 
 export const postureOperations = {
   listPostureChecks: list("/posture-checks", "admin", postureCheckDetail, "Posture checks", { query: roleParameters }),
@@ -37,6 +37,10 @@ export const postureOperations = {
     "admin",
     z.string(),
     "Role attributes in use by posture checks",
+  ),
+  listPostureCheckRoleAttributeUsage: attributeUsage(
+    "/posture-check-role-attribute-usage",
+    "Role attributes of posture checks, and what uses them",
   ),
   listServicePolicyPostureChecks: list(
     "/service-policies/{id}/posture-checks",

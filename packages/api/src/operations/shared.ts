@@ -10,6 +10,7 @@ import {
   patch,
   raw,
   replace,
+  unserved,
   wholeList,
 } from "../operation.ts";
 import {
@@ -19,6 +20,8 @@ import {
 } from "../schema/authenticator.ts";
 import { extendCerts, extendRequest, extendVerify, identityDetail } from "../schema/identity.ts";
 import { capability, controllerDetail, networkJwt, specDetail, version } from "../schema/informational.ts";
+import { roleAttributeUsage } from "../schema/policy.ts";
+import { routerCapability } from "../schema/router.ts";
 import { names, semantic } from "../schema/scalars.ts";
 import { authenticate, currentApiSessionDetail } from "../schema/session.ts";
 import { mfaOperations } from "./mfa.ts";
@@ -29,9 +32,25 @@ export const roleParameters = { roleFilter: names.optional(), roleSemantic: sema
 /** Restrict a relation that goes through service policies to one kind of access. */
 export const policyType = { policyType: z.enum(["dial", "bind"]).optional() };
 
+/** A list of role attributes with what uses them; `withIds` adds the ids of the users. */
+export function attributeUsage<P extends string>(path: P, summary: string) {
+  return list(path, "admin", roleAttributeUsage, summary, { query: { withIds: z.stringbool().optional() } });
+}
+
+/** Taken by routers of 2.x, which check one-time codes by a token. */
+export const unservedShared = {
+  createTotpToken: unserved(
+    "POST",
+    "/current-api-session/totp-token",
+    "full",
+    "this version issues no tokens for one-time codes; give the code in `POST /authenticate/mfa`",
+  ),
+};
+
 /** Operations that both APIs have, with the same shapes. */
 export const sharedOperations = {
   ...mfaOperations,
+  ...unservedShared,
   listSpecs: wholeList("/specs", "public", specDetail, "Descriptions of the APIs that this controller serves", {
     errors: [],
   }),
@@ -52,6 +71,13 @@ export const sharedOperations = {
     capability,
     "Capabilities that a controller may have; those that this one has are in its version",
     { errors: [] },
+  ),
+  listEnumeratedRouterCapabilities: wholeList(
+    "/enumerated-router-capabilities",
+    "full",
+    routerCapability,
+    "Capabilities that an edge router may have; those that one has are in its record",
+    { errors: [401, 429] },
   ),
   listWellKnownCas: raw(
     "/.well-known/est/cacerts",

@@ -18,7 +18,7 @@ export const version = z.strictObject({
 /** An API description; its name is its id. */
 export const specDetail = z.strictObject({ ...base, name: z.string() });
 
-export const capability = z.enum(["OIDC_AUTH", "HA_CONTROLLER"]);
+export const capability = z.enum(["OIDC_AUTH", "HA_CONTROLLER", "OIDC_AUTH_WITH_CSR"]);
 
 /** Protocol name to where the API listens for it. */
 export const protocols = z.record(z.string(), z.strictObject({ address: z.string() }));

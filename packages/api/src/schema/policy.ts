@@ -55,3 +55,12 @@ export const servicePolicyDetail = z.strictObject({
   serviceRolesDisplay: namedRoles,
   type: dialBind,
 });
+
+/**
+ * A role attribute and what uses it, by source: the entities that have it, and the policies that select by it. Every source of the list is there,
+ * with a count of 0 where nothing uses it.
+ */
+export const roleAttributeUsage = z.strictObject({
+  roleAttribute: z.string(),
+  usage: z.record(z.string(), z.strictObject({ count: z.int(), ids: names.optional() })),
+});

@@ -16,6 +16,15 @@ export const syncStatus = z.enum([
   "SYNC_ERROR",
 ]);
 
+/** What a router may announce that it can do. Clients ignore names that they do not know. */
+export const routerCapability = z.enum([
+  "MULTI_CHANNEL",
+  "CONNECT_V2",
+  "SERVICE_SUBSCRIPTIONS",
+  "POSTURE_CHECKS",
+  "BIND_SUCCESS",
+]);
+
 /** What clients, too, learn about an edge router. */
 export const edgeRouterProperties = {
   appData: jsonObject.optional(),
