@@ -40,10 +40,14 @@ export function followChange(followers: ModelFollowers, change: ModelChange): vo
       return;
     case "api-session-removed":
       sessions.removed(change.id, change.token);
+      access.apiSessionRemoved(change.id);
       return;
     case "session-removed":
       sessions.sessionRemoved(change.id, change.token);
       access.sessionRemoved(change.id, change.token, change.session);
+      return;
+    case "revoked":
+      access.revoked(change);
       return;
     case "access-changed":
       access.changed();

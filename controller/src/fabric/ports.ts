@@ -224,6 +224,14 @@ export interface TunnelSessionGrant extends SessionGrant {
   readonly newApiSession?: TunnelApiSession;
 }
 
+export interface Revoked {
+  readonly kind: "revoked";
+  readonly type: "JTI" | "API_SESSION" | "IDENTITY";
+  readonly id: string;
+  /** Of an identity: tokens that were issued in this second, or before, count no more. Absent: all do not. */
+  readonly issuedBefore?: Date;
+}
+
 /**
  * A committed change the fabric acts on. Delivered at least once, in commit order per entity. Services and terminators are read again for every circuit, so
  * only their removal is a change.
@@ -236,7 +244,7 @@ export type ModelChange =
   /** Very many came about at once: routers get all of them. */
   | { readonly kind: "api-sessions-added" }
   | { readonly kind: "api-session-updated"; readonly session: ApiSessionRecord }
-  /** Logged out, expired or deleted; its sessions follow as `session-removed`. */
+  /** Logged out, expired or deleted; its sessions follow as `session-removed`. `token`: empty for a session of access tokens, which routers are not told of. */
   | { readonly kind: "api-session-removed"; readonly id: string; readonly token: string }
   /** `session`: whose it was and for what; absent when that is not known any more. */
   | {
@@ -246,12 +254,7 @@ export type ModelChange =
       readonly session?: AccessQuestion;
     }
   /** Access tokens count no more: one token, those of an API session, or those that an identity got before `issuedBefore`. */
-  | {
-      readonly kind: "revoked";
-      readonly type: "JTI" | "API_SESSION" | "IDENTITY";
-      readonly id: string;
-      readonly issuedBefore?: Date;
-    }
+  | Revoked
   /** An identity may have lost the right to dial or host a service. */
   | { readonly kind: "access-changed" }
   /** Anything of {@link RouterRecord} changed: disabled, new fingerprint (re-enrollment clears it), cost, traversal. */
@@ -337,6 +340,8 @@ export interface FabricModel {
   deniedAccess(questions: readonly AccessQuestion[]): Promise<readonly AccessQuestion[]>;
   /** Those of `ids` that are no session any more. */
   goneSessions(ids: readonly string[]): Promise<readonly string[]>;
+  /** Those of `ids` that are no API session any more. */
+  goneApiSessions(ids: readonly string[]): Promise<readonly string[]>;
 
   // Services and terminators
   findService(idOrName: string): Promise<CircuitService | undefined>;

@@ -140,7 +140,7 @@ export class TunnelMessages {
       const grant = { kind: "session", sessionId: session.sessionId } as const;
       const { terminatorInstanceId: instanceId } = body;
       const peerData = byteMap(body.peerData);
-      const circuit = await access.whileSessionLasts(session.sessionToken, () =>
+      const circuit = await access.whileSessionLasts(session, () =>
         circuits.dial(router, { service, clientId, grant, instanceId, peerData }),
       );
       return {

@@ -1,6 +1,7 @@
 import type { Logger, Permission } from "@sallyport/wire";
-import { type AccessQuestion, DenialCode, type FabricModel } from "../ports.ts";
+import { type AccessQuestion, DenialCode, type FabricModel, type Revoked } from "../ports.ts";
 import { EdgeRefusal } from "../requests.ts";
+import { isSignedToken, namesIn } from "../token-names.ts";
 import type { Circuit } from "./circuit.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 
@@ -8,25 +9,35 @@ import type { CircuitRegistry } from "./circuit-registry.ts";
 const RETRY_MS = 5_000;
 
 interface CircuitAccessParts {
-  readonly model: Pick<FabricModel, "deniedAccess" | "goneSessions">;
+  readonly model: Pick<FabricModel, "deniedAccess" | "goneSessions" | "goneApiSessions">;
   readonly circuits: CircuitRegistry;
   readonly log: Logger;
 }
 
+/** The tokens that a dial came with. What they name decides only which changes end the dial: the model says what they prove. */
+interface DialTokens {
+  readonly sessionToken?: string;
+  readonly apiSessionToken?: string;
+}
+
 interface PendingDial {
   isRevoked: boolean;
+  /** When its access token was issued, in seconds. */
+  readonly issuedAt: number | undefined;
 }
 
 /**
- * Ends circuits that are no longer allowed: their session is gone, the identity of their tunneling router may not dial any more, or their host may not host
- * any more. A circuit whose right ends while it is made ends, too. Source: docs/protocol/fabric.md, "Access".
+ * Ends circuits that are no longer allowed: their session is gone, or revoked, the identity of their tunneling router may not dial any more, or their host may
+ * not host any more. A circuit whose right ends while it is made ends, too. Source: docs/protocol/fabric.md, "Access".
  */
 export class CircuitAccess {
   readonly #parts: CircuitAccessParts;
-  /** Dials under way, by session token. */
+  /** Dials under way, by each of the things that they end with: see {@link ownersOf}. */
   readonly #pending = new Map<string, Set<PendingDial>>();
   /** Grows with every change that may take access away. */
   #epoch = 0;
+  /** Counts sessions with signed tokens that ended: a dial with the opaque token that such a session had before is not found by it. */
+  #signedEnds = 0;
   #isChecking = false;
   #isCheckDue = false;
   #areSessionsDue = false;
@@ -37,24 +48,60 @@ export class CircuitAccess {
   }
 
   /**
-   * Makes a circuit under a session. When the session ends meanwhile, the circuit ends, too.
+   * Makes a circuit under a session. When the session ends meanwhile, or the access token is revoked, the circuit ends, too.
    * @throws EdgeRefusal in that case, and whatever `make` throws
    */
-  async whileSessionLasts(token: string, make: () => Promise<Circuit>): Promise<Circuit> {
-    const dial: PendingDial = { isRevoked: false };
-    const dials = this.#pending.getOrInsertComputed(token, () => new Set()).add(dial);
-    const epoch = this.#epoch;
-    try {
+  whileSessionLasts(tokens: DialTokens, make: () => Promise<Circuit>): Promise<Circuit> {
+    return this.#whileProved(tokens, DenialCode.InvalidSession, async () => {
+      const signedEnds = this.#signedEnds;
+      const epoch = this.#epoch;
       const circuit = await make();
       // The check for what changed meanwhile may have come before this circuit: its host is looked at once more.
       if (this.#epoch !== epoch) this.#due();
+      if (this.#signedEnds !== signedEnds && !isSignedToken(tokens.sessionToken ?? ""))
+        await this.#checkSession(circuit);
+      return circuit;
+    });
+  }
+
+  /**
+   * Makes a circuit that an access token allows without a session. When its API session ends meanwhile, or is revoked, the circuit ends, too. When access
+   * changes, it is asked for again.
+   * @throws EdgeRefusal in these cases, and whatever `make` throws
+   */
+  whileTokenCounts(apiSessionToken: string, make: () => Promise<Circuit>): Promise<Circuit> {
+    return this.#whileProved({ apiSessionToken }, DenialCode.InvalidApiSession, () => this.whileAllowed(make));
+  }
+
+  async #whileProved(tokens: DialTokens, refusal: DenialCode, make: () => Promise<Circuit>): Promise<Circuit> {
+    const dial: PendingDial = { isRevoked: false, issuedAt: namesIn(tokens.apiSessionToken ?? "")?.issuedAt };
+    const owners = ownersOf(tokens);
+    for (const owner of owners) this.#pending.getOrInsertComputed(owner, () => new Set()).add(dial);
+    try {
+      const circuit = await make();
       if (!dial.isRevoked) return circuit;
       this.#parts.circuits.end(circuit.id, true, "its session ended while it was made");
-      throw new EdgeRefusal(DenialCode.InvalidSession, undefined, circuit.id);
+      throw new EdgeRefusal(refusal, undefined, circuit.id);
     } finally {
-      dials.delete(dial);
-      if (dials.size === 0) this.#pending.delete(token);
+      for (const owner of owners) {
+        const dials = this.#pending.get(owner);
+        dials?.delete(dial);
+        if (dials?.size === 0) this.#pending.delete(owner);
+      }
     }
+  }
+
+  /** @throws EdgeRefusal when the session of the circuit is gone, which ends then */
+  async #checkSession(circuit: Circuit): Promise<void> {
+    const { model, circuits } = this.#parts;
+    if (circuit.grant.kind !== "session") return;
+    const gone = await model.goneSessions([circuit.grant.sessionId]).catch((error: unknown) => {
+      circuits.end(circuit.id, true, "whether its session lasts is not known");
+      throw error;
+    });
+    if (gone.length === 0) return;
+    circuits.end(circuit.id, true, "its session ended while it was made");
+    throw new EdgeRefusal(DenialCode.InvalidSession, undefined, circuit.id);
   }
 
   /**
@@ -81,10 +128,46 @@ export class CircuitAccess {
 
   sessionRemoved(id: string, token: string, session?: AccessQuestion): void {
     const { circuits } = this.#parts;
-    for (const dial of this.#pending.get(token) ?? []) dial.isRevoked = true;
+    if (isSignedToken(token)) this.#signedEnds += 1;
+    // By its id a dial with any signed token of the session is found, by the token itself one with an opaque token.
+    this.#revokePending(`session ${id}`);
+    this.#revokePending(`session ${token}`);
     for (const circuitId of circuits.ofSession(id)) circuits.end(circuitId, true, "its session ended");
     // A host may have other sessions: whether it may still host is asked.
     if (session?.type === "Bind") this.changed();
+  }
+
+  /** Circuits under its sessions end with these. */
+  apiSessionRemoved(id: string): void {
+    const { circuits } = this.#parts;
+    this.#revokePending(`api-session ${id}`);
+    for (const circuitId of circuits.ofApiSession(id)) circuits.end(circuitId, true, "its API session ended");
+  }
+
+  /** A single token opens nothing new from now on; circuits that it has opened last as long as its API session. */
+  revoked({ type, id, issuedBefore }: Revoked): void {
+    const { circuits } = this.#parts;
+    switch (type) {
+      case "JTI":
+        this.#revokePending(`token ${id}`);
+        return;
+      case "API_SESSION":
+        this.apiSessionRemoved(id);
+        return;
+      case "IDENTITY": {
+        const until = issuedBefore === undefined ? Number.POSITIVE_INFINITY : secondOf(issuedBefore);
+        this.#revokePending(`identity ${id}`, until);
+        for (const { id: circuitId, grant } of circuits.all()) {
+          if (grant.kind !== "token" || grant.identityId !== id || secondOf(grant.issuedAt) > until) continue;
+          circuits.end(circuitId, true, "the tokens of its identity were revoked");
+        }
+      }
+    }
+  }
+
+  /** @param until in seconds: dials with an access token that was issued later go on */
+  #revokePending(owner: string, until = Number.POSITIVE_INFINITY): void {
+    for (const dial of this.#pending.get(owner) ?? []) if ((dial.issuedAt ?? 0) <= until) dial.isRevoked = true;
   }
 
   /** An identity may have lost access: checks circuits without sessions, and their hosts. */
@@ -138,9 +221,12 @@ export class CircuitAccess {
   async #checkSessions(): Promise<void> {
     const { model, circuits } = this.#parts;
     const ids = circuits.sessionIds();
-    if (ids.length === 0) return;
-    for (const id of await model.goneSessions(ids)) {
+    for (const id of ids.length === 0 ? [] : await model.goneSessions(ids)) {
       for (const circuitId of circuits.ofSession(id)) circuits.end(circuitId, true, "its session ended");
+    }
+    const apiSessionIds = circuits.apiSessionIds();
+    for (const id of apiSessionIds.length === 0 ? [] : await model.goneApiSessions(apiSessionIds)) {
+      for (const circuitId of circuits.ofApiSession(id)) circuits.end(circuitId, true, "its API session ended");
     }
   }
 
@@ -154,7 +240,7 @@ export class CircuitAccess {
         .circuitIds.push(circuit.id);
     };
     for (const circuit of circuits.all()) {
-      if (circuit.grant.kind === "identity") ask("Dial", circuit.clientId, circuit);
+      if (circuit.grant.kind !== "session") ask("Dial", circuit.clientId, circuit);
       if (circuit.hostId !== "") ask("Bind", circuit.hostId, circuit);
     }
     if (questions.size === 0) return;
@@ -168,4 +254,20 @@ export class CircuitAccess {
 
 function keyOf({ type, identityId, serviceId }: AccessQuestion): string {
   return `${type} ${identityId} ${serviceId}`;
+}
+
+function secondOf(time: Date): number {
+  return Math.floor(time.getTime() / 1_000);
+}
+
+/** What a dial ends with: its session, or the API session, the token and the identity of its access token. */
+function ownersOf({ sessionToken = "", apiSessionToken = "" }: DialTokens): string[] {
+  const owners = sessionToken === "" ? [] : [`session ${namesIn(sessionToken)?.id ?? sessionToken}`];
+  const access = namesIn(apiSessionToken);
+  if (access === undefined) return owners;
+  const { id, apiSessionId, subject } = access;
+  if (id !== undefined) owners.push(`token ${id}`);
+  if (apiSessionId !== undefined) owners.push(`api-session ${apiSessionId}`);
+  if (subject !== undefined) owners.push(`identity ${subject}`);
+  return owners;
 }

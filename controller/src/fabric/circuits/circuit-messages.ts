@@ -124,7 +124,7 @@ export class CircuitMessages {
     if (dial.sessionToken === "") throw new EdgeRefusal(DenialCode.InvalidSession);
     const { sessionToken, apiSessionToken, instanceId, peerData } = dial;
     const { model, access } = this.#parts;
-    return access.whileSessionLasts(sessionToken, async () => {
+    return access.whileSessionLasts(dial, async () => {
       const { id: routerId, checksPosture } = router;
       const answer = await model.authorizeDial({ sessionToken, apiSessionToken, routerId, checksPosture });
       if (isDenial(answer)) throw EdgeRefusal.of(answer);

@@ -8,6 +8,8 @@ export class CircuitRegistry {
   readonly #circuits = new Map<string, Circuit>();
   /** Ids of the circuits of each session. */
   readonly #bySession = new Map<string, Set<string>>();
+  /** The same of API sessions, whose circuits need no session. */
+  readonly #byApiSession = new Map<string, Set<string>>();
   readonly #exchange: Pick<RouteExchange, "unroute">;
   readonly #costs: DynamicCosts;
   readonly #emit: EmitEvent;
@@ -53,6 +55,15 @@ export class CircuitRegistry {
     return [...(this.#bySession.get(sessionId) ?? [])];
   }
 
+  /** API sessions that have circuits without a session. */
+  apiSessionIds(): string[] {
+    return [...this.#byApiSession.keys()];
+  }
+
+  ofApiSession(apiSessionId: string): string[] {
+    return [...(this.#byApiSession.get(apiSessionId) ?? [])];
+  }
+
   ofService(serviceId: string): Circuit[] {
     return this.all().filter((c) => c.serviceId === serviceId);
   }
@@ -66,10 +77,8 @@ export class CircuitRegistry {
   /** A circuit that an earlier process announced: listeners had its event then. */
   adopted(circuit: Circuit): void {
     this.#circuits.set(circuit.id, circuit);
-    if (circuit.grant.kind === "session") {
-      const { sessionId } = circuit.grant;
-      this.#bySession.getOrInsertComputed(sessionId, () => new Set()).add(circuit.id);
-    }
+    const owner = this.#ownerOf(circuit);
+    owner?.circuits.getOrInsertComputed(owner.id, () => new Set()).add(circuit.id);
     this.#costs.circuitOpened(circuit.terminatorId);
   }
 
@@ -87,14 +96,20 @@ export class CircuitRegistry {
     const circuit = this.#circuits.get(id);
     if (circuit === undefined) return false;
     this.#circuits.delete(id);
-    if (circuit.grant.kind === "session") {
-      const ids = this.#bySession.get(circuit.grant.sessionId);
-      ids?.delete(id);
-      if (ids?.size === 0) this.#bySession.delete(circuit.grant.sessionId);
-    }
+    const owner = this.#ownerOf(circuit);
+    const ids = owner?.circuits.get(owner.id);
+    ids?.delete(id);
+    if (ids?.size === 0) owner?.circuits.delete(owner.id);
     for (const routerId of circuit.route.routers) this.#exchange.unroute(routerId, id, now);
     this.#costs.circuitClosed(circuit.terminatorId);
     this.#emit({ kind: "circuit-removed", circuit, reason });
     return true;
+  }
+
+  /** What the circuit ends with, if that is a session. */
+  #ownerOf({ grant }: Circuit): { readonly circuits: Map<string, Set<string>>; readonly id: string } | undefined {
+    if (grant.kind === "session") return { circuits: this.#bySession, id: grant.sessionId };
+    if (grant.kind === "token") return { circuits: this.#byApiSession, id: grant.apiSessionId };
+    return undefined;
   }
 }

@@ -131,6 +131,8 @@ export class SessionFeed {
   }
 
   removed(id: string, token: string): void {
+    // Routers were not told of it.
+    if (token === "") return;
     for (const sync of this.#syncs.values()) sync.overlay.removed(id);
     this.#sendToAll(apiSessionsRemoved([token], [id]));
   }

@@ -304,6 +304,11 @@ export class MemoryModel implements FabricModel {
     return ids.filter((id) => !known.has(id));
   }
 
+  async goneApiSessions(ids: readonly string[]): Promise<readonly string[]> {
+    const known = new Set([...this.accessTokens.values()].map(({ apiSessionId }) => apiSessionId));
+    return ids.filter((id) => !known.has(id) && !this.apiSessions.has(id));
+  }
+
   async openTunnelSession(request: TunnelSessionRequest): Promise<TunnelSessionGrant | Denial> {
     if (this.tunnelSession === undefined) return { denied: DenialCode.TunnelingNotEnabled };
     const service = await this.findService(request.serviceName);

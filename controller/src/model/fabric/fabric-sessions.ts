@@ -41,6 +41,11 @@ export function fabricSessions(ctx: ModelContext, model: Model, facts: CircuitFa
     authorizeService: async () => ({ denied: DenialCode.InvalidApiSession }),
     deniedAccess: (questions) => deniedAccess(ctx, model, questions),
     goneSessions: (ids) => withoutSession("id", ids),
+    async goneApiSessions(ids) {
+      const { rows } = await sql<{ id: string }>`SELECT t.id FROM unnest(${ids}::text[]) AS t (id)
+        WHERE NOT EXISTS (SELECT 1 FROM api_session a WHERE a.id = t.id)`.execute(db);
+      return rows.map((row) => row.id);
+    },
   } satisfies Partial<FabricModel>;
 }
 
