@@ -253,8 +253,14 @@ export const RULES: readonly DependencyRule[] = [
       "router/src/xgress/",
       "router/src/control/control-plane.ts",
       "router/src/control/errors.ts",
+      "router/src/access/ports.ts",
     ],
-    why: "the hot path knows control only as an interface and its errors",
+    why: "the hot path knows control and access only as interfaces and their errors",
+  },
+  {
+    from: "router/src/access/",
+    may: [ASYNC, "packages/posture/", "packages/wire/", "router/src/control/data-model/"],
+    why: "what a token and the data model say is decided without configuration, channels and controllers",
   },
   {
     from: "router/src/tunnel/",
