@@ -1,5 +1,6 @@
 /** Kinds of events by the name they are subscribed under and carry as `namespace`. Source: docs/events.md. */
 export const EVENT_NAMESPACES = [
+  "alert",
   "apiSession",
   "authentication",
   "circuit",
@@ -260,6 +261,18 @@ interface EntityChangeEvent extends EventHeader<"entityChange"> {
   readonly finalState?: Readonly<Record<string, unknown>> | null;
 }
 
+/** A router reports what an operator should repair. */
+interface AlertEvent extends EventHeader<"alert"> {
+  readonly alert_source_type: string;
+  readonly alert_source_id: string;
+  /** `error`. */
+  readonly severity: string;
+  readonly message: string;
+  readonly details: readonly string[];
+  /** Ids by type of the entity: `router`, `identity`, `service`. */
+  readonly related_entities: Readonly<Record<string, string>>;
+}
+
 /** How many entities of each kind there are; at the interval of the subscription. */
 interface EntityCountEvent extends EventHeader<"entityCount"> {
   readonly counts: Readonly<Record<string, number>>;
@@ -277,6 +290,7 @@ interface ClusterEvent extends EventHeader<"cluster"> {
 
 /** Every event of the controller. */
 export type ControllerEvent =
+  | AlertEvent
   | ApiSessionEvent
   | AuthenticationEvent
   | CircuitEvent

@@ -61,8 +61,8 @@ describe("frames, byte for byte (docs/protocol/fabric.md, Examples)", () => {
   test("an edge error", () => {
     const out = edgeError(new EdgeRefusal(DenialCode.InvalidSession));
     expect(frame(answer(out, 20), 32)).toBe(
-      hex(`0306090c 224e0000 20000000 18000000 0f000000
-        f6030000 04000000 03000000  01000000 04000000 14000000
+      hex(`0306090c 224e0000 20000000 24000000 0f000000
+        f6030000 04000000 03000000  12000000 04000000 02000000  01000000 04000000 14000000
         696e76616c69642073657373696f6e`),
     );
   });

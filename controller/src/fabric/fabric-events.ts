@@ -17,6 +17,11 @@ export const CircuitFailureCause = {
   RouterMisconfiguredTerminator: "ROUTER_ERR_MISCONFIGURED_TERMINATOR",
   RouterDialTimedOut: "ROUTER_ERR_DIAL_TIMED_OUT",
   RouterConnectionRefused: "ROUTER_ERR_CONN_REFUSED",
+  RouterRejectedByApplication: "ROUTER_ERR_REJECTED_BY_APPLICATION",
+  RouterDnsFailed: "ROUTER_ERR_DNS_RESOLUTION_FAILED",
+  RouterPortNotAllowed: "ROUTER_ERR_PORT_NOT_ALLOWED",
+  RouterInvalidLinkDestination: "ROUTER_ERR_INVALID_LINK_DESTINATION",
+  RouterNoResources: "ROUTER_ERR_RESOURCES_NOT_AVAILABLE",
 } as const;
 export type CircuitFailureCause = (typeof CircuitFailureCause)[keyof typeof CircuitFailureCause];
 
@@ -26,6 +31,18 @@ interface IdentityConnection {
   readonly at: Date;
   readonly sourceAddress: string;
   readonly destinationAddress: string;
+}
+
+/** What a router wants an operator to see. */
+export interface RouterAlert {
+  readonly at: Date;
+  readonly sourceType: string;
+  readonly sourceId: string;
+  readonly severity: string;
+  readonly message: string;
+  readonly details: readonly string[];
+  /** Ids by type of the entity. */
+  readonly relatedEntities: Readonly<Record<string, string>>;
 }
 
 /** What happens in the fabric. */
@@ -91,6 +108,7 @@ export type FabricEvent =
       readonly routerId: string;
       readonly connections: readonly IdentityConnection[];
     }
+  | { readonly kind: "router-alert"; readonly routerId: string; readonly alert: RouterAlert }
   | { readonly kind: "router-metrics"; readonly routerId: string; readonly metrics: metricsPb.MetricsMessage }
   | { readonly kind: "router-trace"; readonly routerId: string; readonly body: Buffer }
   | { readonly kind: "control-message"; readonly routerId: string; readonly message: ObservedMessage };
@@ -100,6 +118,7 @@ export function eventFields(event: FabricEvent): object {
   switch (event.kind) {
     case "router-online":
     case "router-offline":
+    case "router-alert":
     case "router-metrics":
     case "router-trace":
     case "control-message":

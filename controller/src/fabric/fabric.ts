@@ -132,13 +132,13 @@ export class Fabric {
       ...{ sessions: this.#sessions, validation: this.#validation, identities: this.#identities },
       reconnectGraceMs: options.reconnectGraceMs,
     });
-    this.#dataModel = new DataModelFeed({ source: model.dataModel, log });
+    this.#dataModel = new DataModelFeed({ source: model.dataModel, model, log });
     const circuitMessages = new CircuitMessages({
       ...{ model, builder, circuits, access, adoption, exchange, rerouter, links, log },
     });
     const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, emit, log });
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, access, terminators, log });
-    const routers = new RouterMessages({ model, identities: this.#identities, emit, log });
+    const routers = new RouterMessages({ model, identities: this.#identities, life: this.#life, emit, log });
     this.operations = new RouterOperations(mesh, emit);
     const feeds = [this.#sessions, this.#dataModel, this.#validation];
     this.#handlers = [links, circuitMessages, terminators, tunnels, routers, ...feeds, this.operations];
@@ -306,7 +306,7 @@ export class Fabric {
     };
     const followers = {
       ...{ life: this.#life, sessions: this.#sessions, circuits: this.#circuits, access: this.#access },
-      ...{ costs: this.#costs, validation: this.#validation, log: this.#log },
+      ...{ costs: this.#costs, validation: this.#validation, dataModel: this.#dataModel, log: this.#log },
     };
     this.#stopping.push(
       listener.listen(port),

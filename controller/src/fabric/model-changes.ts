@@ -2,6 +2,7 @@ import type { Logger } from "@sallyport/wire";
 import type { CircuitAccess } from "./circuits/circuit-access.ts";
 import type { CircuitRegistry } from "./circuits/circuit-registry.ts";
 import type { DynamicCosts } from "./circuits/costs.ts";
+import type { DataModelFeed } from "./data-model/data-model-feed.ts";
 import type { ModelChange } from "./ports.ts";
 import type { RouterLife } from "./routers/router-life.ts";
 import type { SessionFeed } from "./sessions/session-feed.ts";
@@ -15,17 +16,19 @@ interface ModelFollowers {
   readonly access: CircuitAccess;
   readonly costs: DynamicCosts;
   readonly validation: TerminatorValidation;
+  readonly dataModel: DataModelFeed;
   readonly log: Logger;
 }
 
 /** Hands a change of the model to the parts that it concerns. Source: docs/protocol/fabric.md, "Access". */
 export function followChange(followers: ModelFollowers, change: ModelChange): void {
-  const { life, sessions, circuits, access, costs, validation, log } = followers;
+  const { life, sessions, circuits, access, costs, validation, dataModel, log } = followers;
   switch (change.kind) {
     case "changes-lost":
       sessions.resync();
       access.changesLost();
       life.allChanged();
+      dataModel.routerChanged();
       return;
     case "api-session-added":
       sessions
@@ -54,6 +57,7 @@ export function followChange(followers: ModelFollowers, change: ModelChange): vo
       return;
     case "router-changed":
       life.changed(change.routerId);
+      dataModel.routerChanged(change.routerId);
       return;
     case "router-removed":
       life.removed(change.routerId);

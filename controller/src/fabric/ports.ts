@@ -50,14 +50,21 @@ export interface RouterInterface {
   readonly addresses: readonly string[];
 }
 
+export interface RouterConfig {
+  readonly id: string;
+  readonly typeId: string;
+  readonly name: string;
+  /** JSON. */
+  readonly data: string;
+}
+
 /** A router as it is told of itself. */
 export interface RouterConfigs {
   readonly id: string;
   readonly name: string;
   /** Empty until it is enrolled. */
   readonly fingerprint: string;
-  /** Ids of its configs. */
-  readonly configs: readonly string[];
+  readonly configs: readonly RouterConfig[];
   readonly isDisabled: boolean;
 }
 

@@ -10,6 +10,8 @@ import {
   Headers,
   type Message,
   type Outgoing,
+  RetryHint,
+  type Underlay,
 } from "@sallyport/wire";
 import { type Denial, DenialCode } from "./ports.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
@@ -37,17 +39,39 @@ const TEXT: Readonly<Record<DenialCode, string>> = {
   [DenialCode.PostureCheckFailed]: "posture check failed",
 };
 
+/** What a client may do about a refusal. What passes by itself is never {@link RetryHint.NotRetriable}: a host would give up for good. */
+export function retryHintOf(code: DenialCode): RetryHint {
+  switch (code) {
+    case DenialCode.InvalidApiSession:
+    case DenialCode.InvalidSession:
+    case DenialCode.WrongSessionType:
+    case DenialCode.InvalidEdgeRouterForSession:
+      return RetryHint.StartOver;
+    case DenialCode.Internal:
+    case DenialCode.PostureCheckFailed:
+      return RetryHint.Default;
+    default:
+      return RetryHint.NotRetriable;
+  }
+}
+
 /** A request of a router is refused; the answer carries the code and the text. */
 export class EdgeRefusal extends Error {
   override name = "EdgeRefusal";
   readonly code: DenialCode;
   /** The circuit a failed circuit request had been given. */
   readonly circuitId: string | undefined;
+  readonly retryHint: RetryHint;
 
-  constructor(code: DenialCode, message?: string, circuitId?: string) {
+  constructor(code: DenialCode, message?: string, circuitId?: string, retryHint = retryHintOf(code)) {
     super(message ?? TEXT[code]);
     this.code = code;
     this.circuitId = circuitId;
+    this.retryHint = retryHint;
+  }
+
+  static busy(): EdgeRefusal {
+    return new EdgeRefusal(DenialCode.Internal, BUSY, undefined, RetryHint.TooBusy);
   }
 
   static of(denial: Denial): EdgeRefusal {
@@ -62,9 +86,9 @@ export class FabricRefusal extends Error {
   override name = "FabricRefusal";
 }
 
-/** Answers unless the channel has closed meanwhile. */
-export function reply(router: RouterConnection, to: Message, out: Outgoing): void {
-  if (!router.channel.isClosed) router.channel.reply(to, out);
+/** Answers unless the channel has closed meanwhile. `via`: see {@link RouterConnection.wayOf}. */
+export function reply(router: RouterConnection, to: Message, out: Outgoing, via?: Underlay): void {
+  if (!router.channel.isClosed) router.channel.reply(to, out, via);
 }
 
 function replyResult(router: RouterConnection, to: Message, ok: boolean, text: string): void {
@@ -72,7 +96,9 @@ function replyResult(router: RouterConnection, to: Message, ok: boolean, text: s
 }
 
 export function edgeError(refusal: EdgeRefusal): Outgoing {
-  const headers = new Headers().setU32(EdgeCtrlHeader.ErrorCode, refusal.code);
+  const headers = new Headers()
+    .setU32(EdgeCtrlHeader.ErrorCode, refusal.code)
+    .setU32(EdgeCtrlHeader.RetryHint, refusal.retryHint);
   if (refusal.circuitId !== undefined) headers.setString(EdgeCtrlHeader.CircuitId, refusal.circuitId);
   return { contentType: EdgeCtrlType.Error, headers, body: Buffer.from(refusal.message, "utf8") };
 }
@@ -92,14 +118,41 @@ export function serveEdgeRequest(
   message: Message,
   work: () => Promise<Outgoing>,
 ): void {
+  serve(router, lane, message, work, () => undefined);
+}
+
+/** As {@link serveEdgeRequest} for a request of a circuit: what is said of it takes one way. `work` gets when the request arrived. */
+export function serveCircuitRequest(
+  router: RouterConnection,
+  message: Message,
+  work: (requestedAt: number) => Promise<Outgoing>,
+): void {
+  const requestedAt = performance.now();
+  serve(
+    router,
+    router.parallelLane,
+    message,
+    () => work(requestedAt),
+    () => router.wayOf(requestedAt),
+  );
+}
+
+function serve(
+  router: RouterConnection,
+  lane: Pool,
+  message: Message,
+  work: () => Promise<Outgoing>,
+  way: () => Underlay | undefined,
+): void {
   const isTaken = lane.offer(async () => {
     try {
-      reply(router, message, await work());
+      const answer = await work();
+      reply(router, message, answer, way());
     } catch (error) {
-      reply(router, message, edgeError(asEdgeRefusal(router, message, error)));
+      reply(router, message, edgeError(asEdgeRefusal(router, message, error)), way());
     }
   }, message.body.length);
-  if (!isTaken) reply(router, message, edgeError(new EdgeRefusal(DenialCode.Internal, BUSY)));
+  if (!isTaken) reply(router, message, edgeError(EdgeRefusal.busy()), way());
 }
 
 function asEdgeRefusal(router: RouterConnection, { contentType }: Message, err: unknown): EdgeRefusal {

@@ -24,7 +24,7 @@ import {
   type TunnelService,
   type TunnelSessionGrant,
 } from "./ports.ts";
-import { EdgeRefusal, serveEdgeRequest, serveNotice } from "./requests.ts";
+import { EdgeRefusal, serveCircuitRequest, serveEdgeRequest, serveNotice } from "./requests.ts";
 import { onMessage, onRawMessage, read } from "./routers/inbound.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
 import type { TerminatorMessages } from "./terminators/terminator-messages.ts";
@@ -134,14 +134,14 @@ export class TunnelMessages {
   }
 
   #dial(router: RouterConnection, body: edgeCtrlPb.CreateCircuitForServiceRequest, message: Message): void {
-    serveEdgeRequest(router, router.parallelLane, message, async () => {
+    serveCircuitRequest(router, message, async (requestedAt) => {
       const { service, identityId: clientId, ...session } = await this.#openSession(router, body, "Dial");
       const { circuits, access } = this.#parts;
       const grant = { kind: "session", sessionId: session.sessionId } as const;
       const { terminatorInstanceId: instanceId } = body;
       const peerData = byteMap(body.peerData);
       const circuit = await access.whileSessionLasts(session, () =>
-        circuits.dial(router, { service, clientId, grant, instanceId, peerData }),
+        circuits.dial(router, { service, clientId, grant, instanceId, peerData, requestedAt }),
       );
       return {
         contentType: EdgeCtrlType.CreateCircuitForServiceResponse,
@@ -184,14 +184,15 @@ export class TunnelMessages {
 
   /** As {@link TunnelMessages.#dial} without a session: the policy itself is asked. */
   #dialV2(router: RouterConnection, body: edgeCtrlPb.CreateTunnelCircuitV2Request, message: Message): void {
-    serveEdgeRequest(router, router.parallelLane, message, async () => {
+    serveCircuitRequest(router, message, async (requestedAt) => {
       const { circuits, access } = this.#parts;
       const { serviceName: name, terminatorInstanceId: instanceId } = body;
       const circuit = await access.whileAllowed(async () => {
         const claim = { routerId: router.id, service: { name }, type: "Dial" } as const;
         const { service, identityId: clientId } = await this.#authorize(claim);
         const peerData = byteMap(body.peerData);
-        return circuits.dial(router, { service, clientId, grant: { kind: "identity" }, instanceId, peerData });
+        const request = { service, clientId, instanceId, peerData, requestedAt };
+        return circuits.dial(router, { ...request, grant: { kind: "identity" } });
       });
       return {
         contentType: EdgeCtrlType.CreateTunnelCircuitV2Response,
@@ -208,11 +209,9 @@ export class TunnelMessages {
     this.#parts.terminators.serveCreation(router, message, terminatorId, {
       work: async () => this.#createTerminator(router, body, await this.#authorize(claim)),
       refused: (code) => (FINAL_REFUSALS.has(code) ? FailedOther : FailedBusy),
-      answer: (result, msg) => ({
+      answer: (result) => ({
         contentType: EdgeCtrlType.CreateTunnelTerminatorV2Response,
-        body: encodeControl(edgeCtrlPb.CreateTunnelTerminatorV2ResponseSchema, {
-          ...{ terminatorId, startTime, result, msg },
-        }),
+        body: encodeControl(edgeCtrlPb.CreateTunnelTerminatorV2ResponseSchema, { ...result, terminatorId, startTime }),
       }),
     });
   }

@@ -357,6 +357,12 @@ describe("validations", () => {
     });
   });
 
+  it("says that controllers do not dial routers", async () => {
+    expect(await validate(ManagementType.ValidateControllerDialers, "")).toMatchObject({
+      ...{ success: false, message: "controllers of Sallyport do not dial routers", count: 0n },
+    });
+  });
+
   it("answers what it cannot use: a filter, a router's nonsense", async () => {
     expect(await validate(ManagementType.ValidateRouterLinks, "id =")).toMatchObject({ success: false, count: 0n });
     expect(await validate(ManagementType.ValidateRouterLinks, "nothing = 1")).toMatchObject({ success: false });

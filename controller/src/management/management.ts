@@ -1,4 +1,12 @@
-import { decodeControl, encodeControl, type Logger, ManagementType, type Message, mgmtPb } from "@sallyport/wire";
+import {
+  decodeControl,
+  encodeControl,
+  type Logger,
+  ManagementType,
+  type Message,
+  mgmtPb,
+  ValidationReply,
+} from "@sallyport/wire";
 import { WebSocketServer } from "ws";
 import type { Upgrade, UpgradedBy } from "../http/upgrade.ts";
 import type { ManagementParts } from "./dependencies.ts";
@@ -54,6 +62,7 @@ export class Management implements Upgrade {
       identityConnections(parts),
       ertTerminators(parts),
       circuits(parts),
+      controllerDialers(),
     ]);
   }
 
@@ -104,6 +113,14 @@ export class Management implements Upgrade {
       this.#channels.delete(channel);
     });
   }
+}
+
+/** Routers dial this controller, never the other way round: there is nothing to validate. */
+function controllerDialers(): [number, ManagementHandler] {
+  const type = ManagementType.ValidateControllerDialers;
+  const response = { success: false, message: "controllers of Sallyport do not dial routers", count: 0n };
+  const body = encodeControl(mgmtPb.ValidateResponseSchema, response);
+  return [type, (message, channel) => channel.reply(message, { contentType: type + ValidationReply.response, body })];
 }
 
 const NOT_CLUSTERED = "SERVER_NOT_RUNNING_IN_HA_MODE: this controller runs on its own, it is not part of a cluster";

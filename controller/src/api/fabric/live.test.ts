@@ -42,6 +42,7 @@ describe("links and circuits", () => {
     grant: { kind: "session", sessionId: "session" },
     route: { routers: ["r-a", "r-b"], links: ["l1"], ingressId: "i", egressId: "e" },
     addresses: { initiatorLocal: "", initiatorRemote: "", terminatorLocal: "", terminatorRemote: "" },
+    requestedAt: 0,
     createdAt: new Date(createdAt),
     updatedAt: new Date(createdAt),
     tags: { clientId: "identity" },

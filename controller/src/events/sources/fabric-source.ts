@@ -1,5 +1,5 @@
 import type { Circuit } from "../../fabric/circuits/circuit.ts";
-import type { FabricEvent } from "../../fabric/fabric-events.ts";
+import type { FabricEvent, RouterAlert } from "../../fabric/fabric-events.ts";
 import { type Link, linkCost } from "../../fabric/links/link-table.ts";
 import type { CircuitEvent, CircuitEventPath, EventBody, EventSink, LinkEvent } from "../event.ts";
 import type { ServiceCounters } from "./counts.ts";
@@ -79,6 +79,9 @@ function emitFabricEvent(parts: FabricSourceParts, event: FabricEvent): void {
     case "identities-connected":
       emitConnections(sink, event);
       return;
+    case "router-alert":
+      if (sink.wants("alert")) sink.emit(alertBody(event.alert));
+      return;
     case "router-metrics":
       if (event.metrics.doNotPropagate) return;
       if (sink.wants("usage")) emitUsage(sink, event.metrics);
@@ -135,6 +138,17 @@ function emitConnections(sink: EventSink, { connections, routerId }: EventOfKind
       dst_addr: destinationAddress,
     });
   }
+}
+
+function alertBody({ at, sourceType, sourceId, severity, message, details, relatedEntities }: RouterAlert): EventBody {
+  return {
+    namespace: "alert",
+    timestamp: at.toISOString(),
+    alert_source_type: sourceType,
+    alert_source_id: sourceId,
+    ...{ severity, message, details },
+    related_entities: relatedEntities,
+  };
 }
 
 function emitCircuit(

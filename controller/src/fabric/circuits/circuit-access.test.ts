@@ -178,7 +178,7 @@ describe("a circuit that an access token allows without a session", () => {
       ...{ id: "c1", serviceId: "svc", terminatorId: "t1", clientId: "client", grant, hostId: "" },
       route: { routers: ["a"], links: [], ingressId: "i", egressId: "e" },
       addresses: { initiatorLocal: "", initiatorRemote: "", terminatorLocal: "", terminatorRemote: "" },
-      ...{ createdAt: new Date(), updatedAt: new Date(), tags: {}, peerData: new Map() },
+      ...{ requestedAt: 0, createdAt: new Date(), updatedAt: new Date(), tags: {}, peerData: new Map() },
     };
     const make = async () => {
       circuits.opened(circuit);

@@ -149,6 +149,7 @@ export class CircuitAdoption {
       // Which session it was made with is not known; routers end what belongs to a session that is gone.
       grant: { kind: "identity" },
       addresses: NO_ADDRESSES,
+      requestedAt: 0,
       createdAt: now,
       updatedAt: now,
       peerData: new Map(),

@@ -14,6 +14,8 @@ export interface CircuitRequest {
   readonly service: CircuitService;
   /** Router the circuit begins at. */
   readonly ingressRouterId: string;
+  /** When it arrived, a time of `performance.now()`. */
+  readonly requestedAt: number;
   /** Empty = none asked for. */
   readonly instanceId: string;
   /** From the initiator to the terminating side. */
@@ -64,6 +66,11 @@ const CAUSE_OF_CODE: Readonly<Record<number, CircuitFailureCause>> = {
   [RouteErrorCode.MisconfiguredTerminator]: CircuitFailureCause.RouterMisconfiguredTerminator,
   [RouteErrorCode.DialTimedOut]: CircuitFailureCause.RouterDialTimedOut,
   [RouteErrorCode.ConnectionRefused]: CircuitFailureCause.RouterConnectionRefused,
+  [RouteErrorCode.RejectedByApplication]: CircuitFailureCause.RouterRejectedByApplication,
+  [RouteErrorCode.DnsFailed]: CircuitFailureCause.RouterDnsFailed,
+  [RouteErrorCode.PortNotAllowed]: CircuitFailureCause.RouterPortNotAllowed,
+  [RouteErrorCode.InvalidLinkDestination]: CircuitFailureCause.RouterInvalidLinkDestination,
+  [RouteErrorCode.NoResources]: CircuitFailureCause.RouterNoResources,
 };
 
 /**
@@ -105,14 +112,14 @@ export class CircuitBuilder {
 
   async #create(request: CircuitRequest, circuitId: string, making: Making): Promise<Circuit> {
     const { options, exchange, circuits, search, emit } = this.#parts;
-    const { service, clientId, instanceId } = request;
+    const { service, clientId, instanceId, requestedAt } = request;
     const startedAt = Date.now();
     const deadline = startedAt + options.routeTimeoutMs;
     const { told } = making;
     let lastFailure: RouteFailure | undefined;
     let terminatorId = "";
     const failed = (cause: CircuitFailureCause, message: string) => {
-      for (const id of told) exchange.unroute(id, circuitId, true);
+      for (const id of told) exchange.unroute(id, circuitId, true, requestedAt);
       const timespanMs = Date.now() - startedAt;
       const what = { circuitId, serviceId: service.id, clientId, terminatorId, instanceId };
       emit({ kind: "circuit-failed", ...what, timespanMs, cause, message });
@@ -138,13 +145,13 @@ export class CircuitBuilder {
       const tags = tagsOf(request, terminator);
       const { binding, address: destination } = terminator;
       const outcome = await exchange.dispatch({
-        ...{ circuitId, attempt, route, tags },
+        ...{ circuitId, requestedAt, attempt, route, tags },
         egress: { binding, destination, peerData: withoutAddresses(request.peerData) },
         dialTimeoutMs: deadline - Date.now(),
         waitMs: options.routeTimeoutMs,
       });
       if (outcome.ok) {
-        for (const id of told) if (!routers.includes(id)) exchange.unroute(id, circuitId, true);
+        for (const id of told) if (!routers.includes(id)) exchange.unroute(id, circuitId, true, requestedAt);
         const circuit = newCircuit(request, { id: circuitId, route, tags }, terminator, outcome.peerData, stickyId);
         circuits.opened(circuit, Date.now() - startedAt);
         // The initiator still gets its answer; the close follows to it through the circuit.
@@ -213,6 +220,7 @@ function newCircuit(
     grant: request.grant,
     hostId: terminator.hostId,
     addresses: endAddresses(request.peerData, answered),
+    requestedAt: request.requestedAt,
     createdAt: now,
     updatedAt: now,
     peerData,

@@ -12,10 +12,11 @@ import {
   type Message,
   type Outgoing,
   PeerData as PeerDataKey,
+  ProtocolError,
 } from "@sallyport/wire";
 import type { LinkMessages } from "../links/link-messages.ts";
 import { type CircuitService, DenialCode, type FabricModel, isDenial, type SessionGrant } from "../ports.ts";
-import { EdgeRefusal, edgeError, reply, serveEdgeRequest, serveNotice } from "../requests.ts";
+import { EdgeRefusal, edgeError, reply, serveCircuitRequest, serveNotice } from "../requests.ts";
 import { onMessage, onRawMessage, read } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import { type Circuit, type CircuitGrant, isEnd } from "./circuit.ts";
@@ -23,7 +24,7 @@ import type { CircuitAccess } from "./circuit-access.ts";
 import type { CircuitAdoption } from "./circuit-adoption.ts";
 import { type CircuitBuilder, CircuitError, type CircuitRequest } from "./circuit-builder.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
-import type { PeerData } from "./peer-data.ts";
+import { type PeerData, withDialer } from "./peer-data.ts";
 import type { Rerouter } from "./rerouter.ts";
 import type { RouteExchange } from "./route-exchange.ts";
 
@@ -33,7 +34,7 @@ const NS_PER_MS = 1_000_000n;
 const MAX_FAULTS = 10_000;
 
 interface CircuitMessagesParts {
-  readonly model: Pick<FabricModel, "authorizeDial" | "authorizeTunnel" | "findService">;
+  readonly model: Pick<FabricModel, "authorizeDial" | "authorizeService" | "authorizeTunnel" | "findService">;
   readonly builder: CircuitBuilder;
   readonly circuits: CircuitRegistry;
   readonly access: CircuitAccess;
@@ -44,12 +45,25 @@ interface CircuitMessagesParts {
   readonly log: Logger;
 }
 
-interface SessionDial {
-  readonly sessionToken: string;
+/** What an application dials with. */
+interface Dial {
   readonly apiSessionToken: string;
   readonly instanceId: string;
   readonly peerData: PeerData;
 }
+
+interface SessionDial extends Dial {
+  readonly sessionToken: string;
+}
+
+/** Without a session: the access token says who dials, and the router which service. */
+interface ServiceDial extends Dial {
+  readonly identityId: string;
+  readonly serviceId: string;
+}
+
+/** Longest id of a service, an identity or an instance that a request by headers may have, in characters. */
+const MAX_ID_LENGTH = 4_096;
 
 /** What routers ask and say about circuits. Source: docs/protocol/fabric.md, "Circuits" and "Faults". */
 export class CircuitMessages {
@@ -61,14 +75,12 @@ export class CircuitMessages {
 
   attach(router: RouterConnection): void {
     const { exchange } = this.#parts;
-    onRawMessage(router, EdgeCtrlType.CreateCircuitV2Request, (message) => {
-      const dial = read(router, message, () => dialOfHeaders(message.headers));
-      if (dial === undefined) {
-        reply(router, message, edgeError(new EdgeRefusal(DenialCode.Internal, "malformed circuit request")));
-        return;
-      }
-      serveEdgeRequest(router, router.parallelLane, message, async () => circuitV2(await this.#dial(router, dial)));
-    });
+    this.#onHeaders(router, EdgeCtrlType.CreateCircuitV2Request, dialOfHeaders, async (dial, requestedAt) =>
+      circuitV2(await this.#dial(router, dial, requestedAt)),
+    );
+    this.#onHeaders(router, EdgeCtrlType.CreateCircuitV3Request, serviceDialOfHeaders, async (dial, requestedAt) =>
+      circuitV2(await this.#dialService(router, dial, requestedAt), EdgeCtrlType.CreateCircuitV3Response),
+    );
     onMessage(router, EdgeCtrlType.CreateCircuitRequest, edgeCtrlPb.CreateCircuitRequestSchema, (body, message) => {
       const dial: SessionDial = {
         sessionToken: body.sessionToken,
@@ -76,7 +88,9 @@ export class CircuitMessages {
         instanceId: body.terminatorInstanceId,
         peerData: byteMap(body.peerData),
       };
-      serveEdgeRequest(router, router.parallelLane, message, async () => circuitV1(await this.#dial(router, dial)));
+      serveCircuitRequest(router, message, async (requestedAt) =>
+        circuitV1(await this.#dial(router, dial, requestedAt)),
+      );
     });
     onMessage(router, ControlType.CircuitRequest, ctrlPb.CircuitRequestSchema, (body, message) =>
       this.#plainRequest(router, body, message),
@@ -95,7 +109,8 @@ export class CircuitMessages {
   async dial(router: RouterConnection, request: Omit<CircuitRequest, "ingressRouterId">): Promise<Circuit> {
     const { builder, circuits } = this.#parts;
     const { encryptionRequired } = request.service;
-    if (encryptionRequired && !request.peerData.has(PeerDataKey.PublicKey)) {
+    const peerData = withDialer(request.peerData, request.clientId);
+    if (encryptionRequired && !peerData.has(PeerDataKey.PublicKey)) {
       throw new EdgeRefusal(
         DenialCode.EncryptionDataMissing,
         "encryption required on service, initiator did not send public key",
@@ -103,7 +118,7 @@ export class CircuitMessages {
     }
     let circuit: Circuit;
     try {
-      circuit = await builder.create({ ...request, ingressRouterId: router.id });
+      circuit = await builder.create({ ...request, peerData, ingressRouterId: router.id });
     } catch (error) {
       if (error instanceof CircuitError) throw new EdgeRefusal(DenialCode.Internal, error.message, error.circuitId);
       throw error;
@@ -120,7 +135,41 @@ export class CircuitMessages {
     return circuit;
   }
 
-  async #dial(router: RouterConnection, dial: SessionDial): Promise<Circuit> {
+  /** Serves requests that are headers only. Their senders wait for an answer: what cannot be read has one, too. */
+  #onHeaders<D>(
+    router: RouterConnection,
+    contentType: number,
+    readDial: (headers: Headers) => D,
+    work: (dial: D, requestedAt: number) => Promise<Outgoing>,
+  ): void {
+    onRawMessage(router, contentType, (message) => {
+      const dial = read(router, message, () => readDial(message.headers));
+      if (dial === undefined) {
+        reply(router, message, edgeError(new EdgeRefusal(DenialCode.Internal, "malformed circuit request")));
+        return;
+      }
+      serveCircuitRequest(router, message, (requestedAt) => work(dial, requestedAt));
+    });
+  }
+
+  async #dialService(router: RouterConnection, dial: ServiceDial, requestedAt: number): Promise<Circuit> {
+    const { model, access } = this.#parts;
+    const { serviceId, identityId, apiSessionToken, instanceId, peerData } = dial;
+    if (apiSessionToken === "") throw new EdgeRefusal(DenialCode.InvalidApiSession);
+    const { id: routerId, checksPosture } = router;
+    const claim = { serviceId, identityId, apiSessionToken, routerId, checksPosture };
+    return access.whileTokenCounts(apiSessionToken, async () => {
+      const answer = await model.authorizeService(claim);
+      if (isDenial(answer)) throw EdgeRefusal.of(answer);
+      // The token proves whose circuit it is; a router that says otherwise is wrong, or not what it should be.
+      if (answer.identityId !== identityId) throw new EdgeRefusal(DenialCode.InvalidApiSession);
+      const { service, identityId: clientId } = answer;
+      const grant = grantOf(answer);
+      return this.dial(router, { service, clientId, grant, instanceId, peerData, requestedAt });
+    });
+  }
+
+  async #dial(router: RouterConnection, dial: SessionDial, requestedAt: number): Promise<Circuit> {
     if (dial.sessionToken === "") throw new EdgeRefusal(DenialCode.InvalidSession);
     const { sessionToken, apiSessionToken, instanceId, peerData } = dial;
     const { model, access } = this.#parts;
@@ -130,7 +179,7 @@ export class CircuitMessages {
       if (isDenial(answer)) throw EdgeRefusal.of(answer);
       const { service, identityId: clientId } = answer;
       const grant = grantOf(answer);
-      return this.dial(router, { service, clientId, grant, instanceId, peerData });
+      return this.dial(router, { service, clientId, grant, instanceId, peerData, requestedAt });
     });
   }
 
@@ -143,8 +192,9 @@ export class CircuitMessages {
     const at = body.service.indexOf("@");
     const instanceId = at < 0 ? "" : body.service.slice(0, at);
     const name = body.service.slice(at + 1);
-    const fail = (text: string) =>
-      reply(router, message, { contentType: ControlType.CircuitFailed, body: Buffer.from(text, "utf8") });
+    const requestedAt = performance.now();
+    const answer = (out: Outgoing) => reply(router, message, out, router.wayOf(requestedAt));
+    const fail = (text: string) => answer({ contentType: ControlType.CircuitFailed, body: Buffer.from(text, "utf8") });
     const isTaken = router.parallelLane.offer(async () => {
       try {
         const circuit = await access.whileAllowed(async () => {
@@ -152,12 +202,13 @@ export class CircuitMessages {
           if (isDenial(grant)) throw EdgeRefusal.of(grant);
           const { service, identityId: clientId } = grant;
           const peerData = byteMap(body.peerData);
-          return this.dial(router, { service, clientId, grant: { kind: "identity" }, instanceId, peerData });
+          const request = { service, clientId, instanceId, peerData, requestedAt };
+          return this.dial(router, { ...request, grant: { kind: "identity" } });
         });
         const headers = new Headers();
         for (const [key, value] of circuit.peerData) headers.set(key, value);
         headers.setString(ControlHeader.CircuitSuccessAddress, circuit.route.ingressId);
-        reply(router, message, { contentType: ControlType.CircuitSuccess, headers, body: Buffer.from(circuit.id) });
+        answer({ contentType: ControlType.CircuitSuccess, headers, body: Buffer.from(circuit.id) });
       } catch (error) {
         if (!(error instanceof EdgeRefusal)) log.error({ routerId: router.id, err: error }, "a circuit request failed");
         fail(error instanceof EdgeRefusal ? error.message : "internal error");
@@ -255,14 +306,36 @@ function dialOfHeaders(headers: Headers): SessionDial {
   };
 }
 
-/** The answer to a circuit request: headers only. */
-export function circuitV2(circuit: Pick<Circuit, "id" | "route" | "peerData" | "tags">): Outgoing {
+/** The id that a router may propose for the circuit is left aside: the answer names the circuit. @throws ProtocolError */
+function serviceDialOfHeaders(headers: Headers): ServiceDial {
+  const id = (key: number): string => {
+    const text = headers.getString(key) ?? "";
+    if (text.length <= MAX_ID_LENGTH) return text;
+    throw new ProtocolError(
+      "BAD_HEADER_VALUE",
+      `header ${key} has ${text.length} characters, at most ${MAX_ID_LENGTH} are taken`,
+    );
+  };
+  return {
+    identityId: id(CreateCircuitHeader.IdentityId),
+    serviceId: id(CreateCircuitHeader.ServiceId),
+    apiSessionToken: headers.getString(CreateCircuitHeader.ApiSessionToken) ?? "",
+    instanceId: id(CreateCircuitHeader.TerminatorInstanceId),
+    peerData: headers.getU32Map(CreateCircuitHeader.PeerData) ?? new Map(),
+  };
+}
+
+/** The answer to a circuit request: headers only. That of the third generation differs in its type alone. */
+export function circuitV2(
+  circuit: Pick<Circuit, "id" | "route" | "peerData" | "tags">,
+  contentType: number = EdgeCtrlType.CreateCircuitV2Response,
+): Outgoing {
   const headers = new Headers()
     .setString(CreateCircuitHeader.ResponseCircuitId, circuit.id)
     .setString(CreateCircuitHeader.ResponseAddress, circuit.route.ingressId)
     .setU32Map(CreateCircuitHeader.PeerData, circuit.peerData)
     .setStringMap(CreateCircuitHeader.ResponseTags, new Map(Object.entries(circuit.tags)));
-  return { contentType: EdgeCtrlType.CreateCircuitV2Response, headers };
+  return { contentType, headers };
 }
 
 function circuitV1(circuit: Circuit): Outgoing {

@@ -100,7 +100,7 @@ export class CircuitRegistry {
     const ids = owner?.circuits.get(owner.id);
     ids?.delete(id);
     if (ids?.size === 0) owner?.circuits.delete(owner.id);
-    for (const routerId of circuit.route.routers) this.#exchange.unroute(routerId, id, now);
+    for (const routerId of circuit.route.routers) this.#exchange.unroute(routerId, id, now, circuit.requestedAt);
     this.#costs.circuitClosed(circuit.terminatorId);
     this.#emit({ kind: "circuit-removed", circuit, reason });
     return true;

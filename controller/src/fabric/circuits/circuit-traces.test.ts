@@ -13,6 +13,7 @@ const circuit = (clientId: string): Circuit => ({
   grant: { kind: "identity" },
   route: { routers: ["a", "b"], links: ["l"], ingressId: "i", egressId: "e" },
   addresses: { initiatorLocal: "", initiatorRemote: "", terminatorLocal: "", terminatorRemote: "" },
+  requestedAt: 0,
   createdAt: new Date(0),
   updatedAt: new Date(0),
   tags: {},

@@ -34,6 +34,8 @@ export interface Circuit {
   readonly hostId: string;
   readonly route: CircuitRoute;
   readonly addresses: EndAddresses;
+  /** When it was asked for, a time of `performance.now()`: its messages take the connections of routers that were there then. */
+  readonly requestedAt: number;
   readonly createdAt: Date;
   readonly updatedAt: Date;
   /** What the routers know it by: `serviceId`, `clientId`, `hostId`. */

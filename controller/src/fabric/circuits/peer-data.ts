@@ -64,6 +64,15 @@ export function withoutAddresses(data: PeerData): Map<number, Uint8Array> {
   return rest;
 }
 
+/** Who dials is what the controller has found out, when the router says it at all. */
+export function withDialer(data: PeerData, clientId: string): PeerData {
+  const named = peerDataText(data, PeerDataKey.DialerIdentityId);
+  if (named === undefined || named === clientId) return data;
+  const rest = new Map(data).set(PeerDataKey.DialerIdentityId, Buffer.from(clientId, "utf8"));
+  rest.delete(PeerDataKey.DialerIdentityName);
+  return rest;
+}
+
 export function peerDataText(data: PeerData, key: number): string | undefined {
   return data.has(key) ? text(data, key) : undefined;
 }

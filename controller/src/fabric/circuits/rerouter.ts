@@ -150,14 +150,14 @@ export class Rerouter {
     this.#moving.set(circuit.id, false);
     // Recorded first: from now on a fault on the new path concerns this circuit, one on the old path does not.
     circuits.moved({ ...circuit, route, updatedAt: new Date() });
-    const { id: circuitId, tags } = circuit;
+    const { id: circuitId, tags, requestedAt } = circuit;
     const { routeTimeoutMs } = options;
     const timeouts = { dialTimeoutMs: routeTimeoutMs, waitMs: routeTimeoutMs };
-    const isComplete = await exchange.moveAlong({ circuitId, route, tags, ...timeouts });
+    const isComplete = await exchange.moveAlong({ circuitId, requestedAt, route, tags, ...timeouts });
     const isDueAgain = this.#moving.get(circuitId) === true;
     if (circuits.get(circuitId) === undefined) {
       // It ended meanwhile; the routers of the new path may have taken it since.
-      for (const routerId of route.routers) exchange.unroute(routerId, circuitId, true);
+      for (const routerId of route.routers) exchange.unroute(routerId, circuitId, true, requestedAt);
     }
     if (!isComplete) return "failed";
     return isDueAgain ? "due again" : "moved";

@@ -26,6 +26,8 @@ interface EgressTarget {
 
 interface RouteOrder {
   readonly circuitId: string;
+  /** Of the circuit. */
+  readonly requestedAt: number;
   readonly attempt: number;
   readonly route: CircuitRoute;
   /** Absent on a reroute over several routers: the terminating xgress exists. */
@@ -104,7 +106,8 @@ export class RouteExchange {
     }, order.waitMs);
     for (const planned of plan) {
       const { routerId } = planned;
-      if (this.#parts.mesh.router(routerId)?.send(this.#message(order, planned)) === true) continue;
+      const router = this.#parts.mesh.router(routerId);
+      if (router?.send(this.#message(order, planned), router.wayOf(order.requestedAt)) === true) continue;
       resolve({ ok: false, failure: { kind: "lost", routerId, message: `router ${routerId} is not connected` } });
       break;
     }
@@ -177,10 +180,11 @@ export class RouteExchange {
     }
   }
 
-  /** Tells a router to forget a circuit: at once, or (`now` false) when its traffic has run dry. */
-  unroute(routerId: string, circuitId: string, now: boolean): void {
+  /** Tells a router to forget a circuit: at once, or (`now` false) when its traffic has run dry. `requestedAt`: of the circuit, where it is known. */
+  unroute(routerId: string, circuitId: string, now: boolean, requestedAt = performance.now()): void {
     const body = encodeControl(ctrlPb.UnrouteSchema, { circuitId, now });
-    this.#parts.mesh.router(routerId)?.send({ contentType: ControlType.Unroute, body });
+    const router = this.#parts.mesh.router(routerId);
+    router?.send({ contentType: ControlType.Unroute, body }, router.wayOf(requestedAt));
   }
 
   /** Ends everything that waits. */
@@ -196,7 +200,8 @@ export class RouteExchange {
 
   async #moveOne(connection: RouterConnection, order: RouteOrder, planned: PlannedRoute): Promise<string | undefined> {
     try {
-      const reply = await connection.channel.request(this.#message(order, planned), { timeoutMs: order.waitMs });
+      const options = { timeoutMs: order.waitMs, via: connection.wayOf(order.requestedAt) };
+      const reply = await connection.channel.request(this.#message(order, planned), options);
       if (reply.headers.has(ControlHeader.RouteResultSuccess)) return undefined;
       return refusalOf(connection.id, reply).message;
     } catch (error) {
@@ -213,7 +218,7 @@ function refusalOf(routerId: string, message: Message): RouteFailure {
 
 /** The route that one router of a path gets. */
 export function routeMessage(
-  order: Omit<RouteOrder, "waitMs"> & { readonly trace?: CircuitTrace | undefined },
+  order: Omit<RouteOrder, "waitMs" | "requestedAt"> & { readonly trace?: CircuitTrace | undefined },
   planned: PlannedRoute,
 ): Outgoing {
   const { route, trace, circuitId } = order;

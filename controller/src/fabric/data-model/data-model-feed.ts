@@ -1,8 +1,18 @@
 import { Pool } from "@sallyport/async";
-import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, Headers, type Logger } from "@sallyport/wire";
+import {
+  decodeControl,
+  EdgeCtrlHeader,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  Headers,
+  type Logger,
+  RouterCapability,
+} from "@sallyport/wire";
+import type { FabricModel, RouterConfigs } from "../ports.ts";
 import { MAX_FIELDS_OF_REPORTS, onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import type { DataModelSource } from "./data-model-source.ts";
+import { type DataModelSource, MAX_WHOLE_STATE } from "./data-model-source.ts";
 
 /** How long a subscription may be, in seconds. */
 const MIN_SUBSCRIPTION_S = 10;
@@ -20,6 +30,10 @@ const STATE_TIMEOUT_MS = 5 * 60_000;
 const STATE_PAUSE_MS = 5_000;
 const INDEX_PERIOD_MS = 30_000;
 const VALIDATION_TIMEOUT_MS = 60_000;
+/** Characters of the id that a router gives its subscription. */
+const MAX_SUBSCRIPTION_ID = 128;
+const TOO_LARGE =
+  "the data model is too large for one message; until all parts have come, the router lacks what they hold";
 
 /** How a router's model differs from the controller's. */
 interface DataModelDifference {
@@ -36,7 +50,19 @@ export interface DataModelValidation {
   readonly differences: readonly DataModelDifference[];
 }
 
+interface DataModelFeedParts {
+  readonly source: DataModelSource;
+  readonly model: Pick<FabricModel, "routerConfigs">;
+  readonly log: Logger;
+}
+
 interface Subscription {
+  /** The router's name for it, which all of its messages carry; absent: a router of OpenZiti 1.6. */
+  readonly id: string | undefined;
+  /** What the router is told of itself has to be read again. */
+  isSelfDue: boolean;
+  /** What it was told last. */
+  self: string | undefined;
   /** What the router has of the timeline `of`; undefined: nothing that changes could be added to. */
   position: bigint | undefined;
   of: string;
@@ -53,7 +79,7 @@ interface Subscription {
  * slow for the kept changes gets the whole state again. Source: docs/protocol/data-model.md.
  */
 export class DataModelFeed {
-  readonly #parts: { readonly source: DataModelSource; readonly log: Logger };
+  readonly #parts: DataModelFeedParts;
   readonly #subscriptions = new Map<RouterConnection, Subscription>();
   readonly #states: Pool;
   /** When each router got its last whole state, while it subscribes. */
@@ -62,7 +88,7 @@ export class DataModelFeed {
   readonly #queued = new Set<string>();
   readonly #stop: () => void;
 
-  constructor(parts: { readonly source: DataModelSource; readonly log: Logger }) {
+  constructor(parts: DataModelFeedParts) {
     this.#parts = parts;
     this.#states = new Pool({
       concurrency: STATES_AT_ONCE,
@@ -99,6 +125,15 @@ export class DataModelFeed {
       subscription.announcedAt = now;
       const headers = new Headers().setU64(EdgeCtrlHeader.DataModelIndex, index);
       router.send({ contentType: EdgeCtrlType.CurrentIndex, headers });
+    }
+  }
+
+  /** What is stored of a router, or of any, may be another: those concerned are told of themselves again. */
+  routerChanged(routerId?: string): void {
+    for (const [router, subscription] of this.#subscriptions) {
+      if (routerId !== undefined && router.id !== routerId) continue;
+      subscription.isSelfDue = true;
+      this.#send(router);
     }
   }
 
@@ -150,12 +185,18 @@ export class DataModelFeed {
     const seconds = Math.min(MAX_SUBSCRIPTION_S, Math.max(MIN_SUBSCRIPTION_S, body.subscriptionDurationSeconds));
     const expiresAt = Date.now() + seconds * 1000 + GRACE_MS;
     const known = this.#subscriptions.get(router);
-    if (known !== undefined && body.renew) {
+    const id = body.subscriptionId === "" ? undefined : body.subscriptionId;
+    if (id !== undefined && id.length > MAX_SUBSCRIPTION_ID) {
+      const fields = { routerId: router.id, characters: id.length, limit: MAX_SUBSCRIPTION_ID };
+      this.#parts.log.warn(fields, "the id of the router's subscription is too long; it gets no data model");
+      return;
+    }
+    if (known !== undefined && body.renew && known.id === id) {
       known.expiresAt = expiresAt;
       return;
     }
     const subscription: Subscription = {
-      ...{ position: undefined, of: "", isAhead: false, expiresAt },
+      ...{ id, isSelfDue: true, self: undefined, position: undefined, of: "", isAhead: false, expiresAt },
       ...{ announced: 0n, announcedAt: Date.now(), isSending: false },
     };
     this.#subscriptions.set(router, subscription);
@@ -225,9 +266,12 @@ export class DataModelFeed {
         if (!(await this.#sendState(router, subscription, isCurrent))) return;
         continue;
       }
-      if (changes.length === 0) return;
+      if (changes.length === 0) {
+        await this.#sendSelf(router, subscription, isCurrent);
+        return;
+      }
       for (const { index, body } of changes) {
-        if (!isCurrent() || !router.send({ contentType: EdgeCtrlType.DataStateChangeSet, body })) return;
+        if (!isCurrent() || !sendFor(router, subscription, EdgeCtrlType.DataStateChangeSet, body)) return;
         subscription.position = index;
         if (router.channel.isFull) await router.written(WRITE_TIMEOUT_MS);
       }
@@ -246,10 +290,17 @@ export class DataModelFeed {
         if (!isCurrent()) return resolve(false);
         const { source } = this.#parts;
         const own = subscription.isAhead ? `${source.timeline}/${router.id}` : undefined;
-        const { index, timeline, body, rest } = await source.state(own);
-        if (!isCurrent() || !router.send({ contentType: EdgeCtrlType.DataState, body })) return resolve(false);
+        const isWhole = router.can(RouterCapability.MultiChannel);
+        const { index, timeline, body, rest } = await source.state({ timeline: own, isWhole });
+        if (!isCurrent() || !sendFor(router, subscription, EdgeCtrlType.DataState, body)) return resolve(false);
         this.#stateAt.set(router.id, performance.now());
-        if (!(await this.#sendRest(router, rest, isCurrent))) return resolve(false);
+        // A new state is in force before its parts have come: until then the router knows less than it should.
+        if (isWhole && rest.length > 0)
+          this.#parts.log.warn({ routerId: router.id, limit: MAX_WHOLE_STATE }, TOO_LARGE);
+        if (!(await this.#sendRest(router, subscription, rest, isCurrent))) return resolve(false);
+        // A new model knows nothing of the router itself.
+        subscription.self = undefined;
+        subscription.isSelfDue = true;
         subscription.position = index;
         subscription.of = timeline;
         subscription.announced = index;
@@ -266,16 +317,58 @@ export class DataModelFeed {
   }
 
   /** The parts of a large state, as fast as the router reads; false when they did not all go out. */
-  async #sendRest(router: RouterConnection, rest: readonly Buffer[], isCurrent: () => boolean): Promise<boolean> {
+  async #sendRest(
+    router: RouterConnection,
+    subscription: Subscription,
+    rest: readonly Buffer[],
+    isCurrent: () => boolean,
+  ): Promise<boolean> {
     const since = performance.now();
     for (const body of rest) {
       await router.written(WRITE_TIMEOUT_MS);
       if (!isCurrent()) return false;
       const isTooSlow = router.channel.isFull || performance.now() - since > STATE_TIMEOUT_MS;
       if (isTooSlow) router.channel.close(new Error(`router ${router.id} does not read its data model`));
-      if (!router.send({ contentType: EdgeCtrlType.DataStateChangeSet, body })) return false;
+      if (!sendFor(router, subscription, EdgeCtrlType.DataStateChangeSet, body)) return false;
     }
     await router.written(WRITE_TIMEOUT_MS);
     return true;
   }
+
+  /** Tells a router that keeps it of itself, behind everything that it may refer to. Others never see this kind of event. */
+  async #sendSelf(router: RouterConnection, subscription: Subscription, isCurrent: () => boolean): Promise<void> {
+    if (!subscription.isSelfDue || !router.can(RouterCapability.DataModel)) return;
+    subscription.isSelfDue = false;
+    try {
+      const self = await this.#parts.model.routerConfigs(router.id);
+      if (self === undefined || !isCurrent()) return;
+      const { index } = this.#parts.source;
+      const told = JSON.stringify(self);
+      if (subscription.self === told) return;
+      const set = { index, isSynthetic: true, changes: eventsOfRouter(self) };
+      const body = encodeControl(edgeCtrlPb.DataState_ChangeSetSchema, set);
+      if (sendFor(router, subscription, EdgeCtrlType.DataStateChangeSet, body)) subscription.self = told;
+    } catch (error) {
+      subscription.isSelfDue = true;
+      throw error;
+    }
+  }
+}
+
+/** Sends what belongs to a subscription, which may be over at the router, by its id. */
+function sendFor(router: RouterConnection, { id }: Subscription, contentType: number, body: Buffer): boolean {
+  if (id === undefined) return router.send({ contentType, body });
+  return router.send({ contentType, body, headers: new Headers().setString(EdgeCtrlHeader.SubscriptionId, id) });
+}
+
+/** A router drops a config that it is told no more: each comes with what names it. */
+function eventsOfRouter({ id, name, fingerprint, configs, isDisabled: disabled }: RouterConfigs) {
+  const isSynthetic = true;
+  const router = { id, name, fingerprint, configs: configs.map((config) => config.id), disabled };
+  return [
+    ...configs.map(({ data: dataJson, ...config }) => {
+      return { isSynthetic, model: { case: "config" as const, value: { ...config, dataJson } } };
+    }),
+    { isSynthetic, model: { case: "router" as const, value: router } },
+  ];
 }

@@ -16,6 +16,17 @@ export interface DataModelState {
   readonly rest: readonly Buffer[];
 }
 
+/** How a whole state is wanted. */
+export interface StateOptions {
+  /** Another one than the model's. */
+  readonly timeline?: string | undefined;
+  /** In one message up to {@link MAX_WHOLE_STATE}, for routers that put a new state in force at once, whatever is still to come. */
+  readonly isWhole?: boolean;
+}
+
+/** Longest state that goes out in one message: less than what may wait for a router. */
+export const MAX_WHOLE_STATE = 24 * 1024 * 1024;
+
 /** The whole network, and the timeline that its index belongs to. */
 export interface PlacedState extends DataModelState {
   /** The model's, also when the state goes out under another one. */
@@ -41,8 +52,8 @@ export interface DataModelSource {
   continues(timeline: string, index: bigint): boolean;
   /** The changes after an index, oldest first; undefined when they are not all kept: then the whole state is needed. */
   changesAfter(index: bigint): readonly DataModelChange[] | undefined;
-  /** The whole model; every caller gets the same buffers until it changes. `timeline`: another one than the model's. */
-  state(timeline?: string): Promise<PlacedState>;
+  /** The whole model; every caller gets the same buffers until it changes, unless it wants another timeline. */
+  state(options?: StateOptions): Promise<PlacedState>;
   /**
    * Body of a request to compare a router's model with this one. `fix`: the router takes over what differs.
    * @throws DataModelTooLargeError

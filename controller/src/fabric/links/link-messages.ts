@@ -108,11 +108,19 @@ export class LinkMessages {
       log.info({ linkId: id, source: router.id, destination, iteration }, "link connected");
       this.#emit("link-connected", id);
     }
+    if (body.fullRefresh) this.#forgetUnlisted(router, new Set(body.links.map(({ id }) => id)));
     if (refused > 0) {
       log.warn(
         { source: router.id, refused },
         "the router reports links of others, too many, or such with too long texts; they are ignored",
       );
+    }
+  }
+
+  /** A router has listed all links it has dialed: others of its own are gone. */
+  #forgetUnlisted(router: RouterConnection, listed: ReadonlySet<string>): void {
+    for (const { id, source } of this.#parts.mesh.links.of(router.id)) {
+      if (source === router.id && !listed.has(id)) this.fault(router, id, 0, false);
     }
   }
 

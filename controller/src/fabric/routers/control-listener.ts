@@ -12,9 +12,11 @@ import {
   decodeControl,
   Headers,
   type Hello,
+  hasCapability,
   type Logger,
   type Peer,
   parseVersionInfo,
+  RouterCapability,
   type TlsPort,
   verifyLeaf,
   versionInfo,
@@ -73,7 +75,9 @@ export class ControlListener {
       resultHeaders: () =>
         new Headers()
           .setString(ControlHello.Version, versionInfo())
-          .set(ControlHello.Capabilities, CONTROLLER_CAPABILITIES),
+          .set(ControlHello.Capabilities, CONTROLLER_CAPABILITIES)
+          .set(ControlHello.CapabilitiesV2, CONTROLLER_CAPABILITIES),
+      grouped: true,
       onChannel: (channel) => this.#connected(channel),
       log,
     });
@@ -137,7 +141,10 @@ export class ControlListener {
   }
 
   #listenersOf(channel: Channel): RouterListener[] {
-    const bytes = channel.hello.headers.get(ControlHello.Listeners);
+    const { headers } = channel.hello;
+    // A router with new header numbers may have the number of the old ones for what they mean on a grouped channel.
+    const isNew = hasCapability(headers.get(ControlHello.CapabilitiesV2), RouterCapability.MultiChannel);
+    const bytes = headers.get(isNew ? ControlHello.ListenersV2 : ControlHello.Listeners);
     if (bytes === undefined) return [];
     try {
       return decodeControl(ctrlPb.ListenersSchema, bytes).listeners;

@@ -1,4 +1,4 @@
-import type { Channel, Underlay } from "@sallyport/wire";
+import { type Channel, Headers, type Underlay } from "@sallyport/wire";
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { RouterConnection } from "./router-connection.ts";
@@ -30,6 +30,7 @@ function connect(underlays: OneUnderlay[]) {
   const onClose: (() => void)[] = [];
   const channel = {
     underlays: underlays as unknown as Underlay[],
+    hello: { idToken: "evil", headers: new Headers() },
     isClosed: false,
     onClose: (cb: () => void) => onClose.push(cb),
   };

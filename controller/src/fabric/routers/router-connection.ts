@@ -2,12 +2,14 @@ import { Pool } from "@sallyport/async";
 import {
   type Channel,
   ControlHello,
+  ControlUnderlay,
   hasCapability,
   isAtLeast,
   type LineBounds,
   type Logger,
   type Outgoing,
   RouterCapability,
+  type Underlay,
   type VersionInfo,
 } from "@sallyport/wire";
 import type { RouterRecord } from "../ports.ts";
@@ -61,7 +63,8 @@ export class RouterConnection {
   readonly id: string;
   readonly channel: Channel;
   readonly version: VersionInfo;
-  readonly listeners: readonly RouterListener[];
+  /** Replaced when the router says that they have changed. */
+  listeners: readonly RouterListener[];
   readonly connectedAt: Date;
   /** Bits of `RouterCapability`; absent: a router that announces none. */
   readonly capabilities: Buffer | undefined;
@@ -117,17 +120,27 @@ export class RouterConnection {
   }
 
   /**
-   * Queues a message; false when the channel is closed. A router that does not read what it is sent is disconnected once too much waits for it: when it
-   * comes back, the full synchronisation gives it everything it missed.
+   * The connection for what is said about a circuit that was requested at that time of `performance.now()`: the one for what is urgent, if there is one.
+   * A connection that joined later is not for this circuit, so that none of its messages overtakes another.
    */
-  send(out: Outgoing): boolean {
+  wayOf(requestedAt: number): Underlay | undefined {
+    return this.channel.underlays.find(
+      ({ type, joinedAt }) => type === ControlUnderlay.High && joinedAt <= requestedAt,
+    );
+  }
+
+  /**
+   * Queues a message; false when the channel is closed. A router that does not read what it is sent is disconnected once too much waits for it: when it
+   * comes back, the full synchronisation gives it everything it missed. `via`: see {@link RouterConnection.wayOf}.
+   */
+  send(out: Outgoing, via?: Underlay): boolean {
     if (this.channel.isClosed) return false;
     const { queuedBytes } = this.channel;
     if (queuedBytes > this.#maxQueuedBytes) {
       this.channel.close(new Error(`router ${this.id} leaves ${queuedBytes} bytes unread; its channel is closed`));
       return false;
     }
-    this.channel.send(out);
+    this.channel.send(out, via);
     return true;
   }
 
@@ -202,6 +215,8 @@ export interface RouterState {
   /** Protocol to URL, as SDKs connect. */
   readonly supportedProtocols: Readonly<Record<string, string>>;
   readonly versionInfo: VersionInfo;
+  /** Bits of `RouterCapability`; absent: it announces none. */
+  readonly capabilities?: Buffer | undefined;
   /** Where other routers dial it. */
   readonly linkListeners: readonly { readonly address: string; readonly protocol: string }[];
   /** `ip:port` the router connected from. */
@@ -218,6 +233,7 @@ export function routerState(router: RouterConnection): RouterState {
     hostname: router.hostname,
     supportedProtocols: router.supportedProtocols,
     versionInfo: { version, revision, buildDate, os, arch },
+    capabilities: router.capabilities,
     linkListeners: router.listeners.map(({ address, protocol }) => ({ address, protocol })),
     address: router.channel.peer.address,
   };

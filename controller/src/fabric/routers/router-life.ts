@@ -79,6 +79,11 @@ export class RouterLife {
     this.changed(router.id);
   }
 
+  /** Other routers can dial it elsewhere from now on. */
+  listenersChanged(router: RouterConnection): void {
+    if (this.#parts.mesh.isCurrent(router)) this.#peers.changed(router);
+  }
+
   disconnected(router: RouterConnection, reason: Error | undefined): void {
     const { mesh, exchange, emit, log } = this.#parts;
     const isCurrent = mesh.disconnected(router);
@@ -232,7 +237,12 @@ class PeerStates {
   connected(router: RouterConnection): void {
     const others = this.#mesh.routers().filter((other) => other.id !== router.id);
     if (others.length > 0) this.#send(router, { changes: others.map(healthy) });
-    for (const other of others) this.#send(other, { changes: [healthy(router)] });
+    this.changed(router);
+  }
+
+  /** They hear of where it listens now. */
+  changed(router: RouterConnection): void {
+    this.#toAllBut(router.id, { changes: [healthy(router)] });
   }
 
   /** Links to it may stay; routers do not dial it until it is back. */

@@ -6,6 +6,7 @@ import {
   EdgeCtrlType,
   edgeCtrlPb,
   encodeControl,
+  HELLO_LIMITS,
   Headers,
   type Logger,
   type Message,
@@ -13,9 +14,11 @@ import {
 import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricModel } from "../ports.ts";
 import { certificateAnswer, FabricRefusal, reply, serveFabricRequest, serveNotice } from "../requests.ts";
+import { AlertLimit, routerAlerts } from "./alerts.ts";
 import type { IdentityConnections } from "./identity-connections.ts";
 import { MAX_FIELDS_OF_REPORTS, onMessage, onRawMessage } from "./inbound.ts";
 import type { RouterConnection } from "./router-connection.ts";
+import type { RouterLife } from "./router-life.ts";
 
 interface RouterMessagesParts {
   readonly model: Pick<
@@ -28,6 +31,7 @@ interface RouterMessagesParts {
     | "verifyRouterCertificate"
   >;
   readonly identities: IdentityConnections;
+  readonly life: Pick<RouterLife, "listenersChanged">;
   readonly emit: EmitEvent;
   readonly log: Logger;
 }
@@ -35,6 +39,8 @@ interface RouterMessagesParts {
 /** Of a router's interfaces, and of each one's addresses, are kept. */
 const MAX_INTERFACES = 256;
 const MAX_INTERFACE_TEXT = 256;
+/** As much as the headers of a hello, which listeners come with at first. */
+const MAX_LISTENERS_BYTES = HELLO_LIMITS.maxHeaders;
 /** What the controller answers when a router inspects it. */
 const CAPABILITIES = ["ziti.fabric", "ziti.edge"] as const;
 
@@ -106,10 +112,37 @@ export class RouterMessages {
       const answer = encodeControl(ctrlPb.InspectResponseSchema, { success: true, values });
       reply(router, message, { contentType: ControlType.InspectResponse, body: answer });
     });
+    onMessage(router, ControlType.UpdateLinkListeners, ctrlPb.ListenersSchema, (body, message) =>
+      this.#listeners(router, body, message),
+    );
+    const limit = new AlertLimit();
+    onMessage(router, ControlType.Alerts, ctrlPb.AlertsSchema, (body) => this.#raise(router, limit, body));
+    // Routers ask after the members of a cluster. A controller of its own has none to tell of.
+    onRawMessage(router, ControlType.RequestClusterMembers, () => {});
     // Frames that an operator has a router trace: of use only to that operator.
     onRawMessage(router, ControlType.TraceEvent, ({ body }) =>
       this.#parts.emit({ kind: "router-trace", routerId: router.id, body }),
     );
+  }
+
+  #listeners(router: RouterConnection, { listeners }: ctrlPb.Listeners, { body }: Message): void {
+    const { life, log } = this.#parts;
+    if (body.length > MAX_LISTENERS_BYTES) {
+      const fields = { routerId: router.id, bytes: body.length, limit: MAX_LISTENERS_BYTES };
+      log.warn(fields, "the router's link listeners are too many; those from before stay");
+      return;
+    }
+    router.listeners = listeners;
+    life.listenersChanged(router);
+  }
+
+  #raise(router: RouterConnection, limit: AlertLimit, body: ctrlPb.Alerts): void {
+    const { emit, log } = this.#parts;
+    if (!limit.allows(performance.now())) {
+      log.warn({ routerId: router.id }, "the router sends alerts too often; some are dropped");
+      return;
+    }
+    for (const alert of routerAlerts(router.id, body)) emit({ kind: "router-alert", routerId: router.id, alert });
   }
 
   async #interfaces(router: RouterConnection, body: ctrlPb.RouterInterfacesUpdate): Promise<string> {

@@ -10,6 +10,7 @@ import {
   type Outgoing,
   type PrecedenceName,
   precedenceName,
+  RetryHint,
   RouterBinding,
 } from "@sallyport/wire";
 import { type DynamicCosts, MAX_STATIC_COST } from "../circuits/costs.ts";
@@ -23,7 +24,15 @@ import {
   type TerminatorOutcome,
   type TerminatorRecord,
 } from "../ports.ts";
-import { EdgeRefusal, FabricRefusal, reply, serveEdgeRequest, serveFabricRequest, serveNotice } from "../requests.ts";
+import {
+  EdgeRefusal,
+  FabricRefusal,
+  reply,
+  retryHintOf,
+  serveEdgeRequest,
+  serveFabricRequest,
+  serveNotice,
+} from "../requests.ts";
 import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import type { TerminatorValidation } from "./terminator-validation.ts";
@@ -59,6 +68,14 @@ interface BindRequest {
   readonly precedence: number;
   readonly instanceId: string;
   readonly instanceSecret: Uint8Array;
+}
+
+/** How the creation of a terminator is answered. The last two are for routers of OpenZiti 2.x; 0: none. */
+interface CreationResult {
+  readonly result: edgeCtrlPb.CreateTerminatorResult;
+  readonly msg: string;
+  readonly errorCode: number;
+  readonly retryHint: RetryHint;
 }
 
 /** A change of cost or precedence, as the three update messages have it. */
@@ -232,9 +249,9 @@ export class TerminatorMessages {
     this.serveCreation(router, message, address, {
       work: () => this.#bind(router, body, { id: address, address }),
       refused: (code) => (SESSION_GONE.has(code) ? FailedInvalidSession : FailedOther),
-      answer: (result, msg) => ({
+      answer: (result) => ({
         contentType: EdgeCtrlType.CreateTerminatorV2Response,
-        body: encodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, { terminatorId: address, result, msg }),
+        body: encodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, { ...result, terminatorId: address }),
       }),
     });
   }
@@ -250,28 +267,36 @@ export class TerminatorMessages {
     request: {
       readonly work: () => Promise<TerminatorOutcome>;
       readonly refused: (code: DenialCode) => edgeCtrlPb.CreateTerminatorResult;
-      readonly answer: (result: edgeCtrlPb.CreateTerminatorResult, msg: string) => Outgoing;
+      readonly answer: (result: CreationResult) => Outgoing;
     },
   ): void {
     const { log } = this.#parts;
     const { FailedBusy, FailedOther } = CreateTerminatorResult;
-    const answer = (result: edgeCtrlPb.CreateTerminatorResult, msg: string): void =>
-      reply(router, message, request.answer(result, msg));
+    const answer = (result: CreationResult): void => reply(router, message, request.answer(result));
+    const refuse = (result: edgeCtrlPb.CreateTerminatorResult, refusal: EdgeRefusal): void => {
+      const { code: errorCode, message: msg } = refusal;
+      // What the router is to try again must not look final to its application.
+      const retryHint = result === FailedBusy ? RetryHint.TooBusy : refusal.retryHint;
+      answer({ result, msg, errorCode, retryHint });
+    };
     const isTaken = router.orderedLane.offer(async () => {
-      if (address.trim() === "") return answer(FailedOther, "the terminator has no address");
+      if (address.trim() === "") {
+        refuse(FailedOther, new EdgeRefusal(DenialCode.InvalidTerminator, "the terminator has no address"));
+        return;
+      }
       try {
-        answer(...terminatorResult(await request.work()));
+        answer(creationResult(await request.work()));
       } catch (err) {
         if (err instanceof EdgeRefusal) {
           log.info({ routerId: router.id, code: err.code, reason: err.message }, "a terminator was refused");
-          answer(request.refused(err.code), err.message);
+          refuse(request.refused(err.code), err);
         } else {
           log.error({ routerId: router.id, err }, "a terminator could not be stored; the router will try again");
-          answer(FailedBusy, "internal error");
+          refuse(FailedBusy, new EdgeRefusal(DenialCode.Internal));
         }
       }
     }, message.body.length);
-    if (!isTaken) answer(FailedBusy, "server too busy");
+    if (!isTaken) refuse(FailedBusy, EdgeRefusal.busy());
   }
 
   async #bind(
@@ -347,16 +372,11 @@ function validPrecedence(value: number): PrecedenceName {
   return precedence;
 }
 
-/** Result and text of a terminator that was stored, or not. */
-function terminatorResult(outcome: TerminatorOutcome): [edgeCtrlPb.CreateTerminatorResult, string] {
-  switch (outcome.outcome) {
-    case "created":
-    case "existing":
-      return [CreateTerminatorResult.Success, ""];
-    case "conflict":
-      return [CreateTerminatorResult.FailedIdConflict, outcome.message];
-    case "denied":
-    case "rejected":
-      return [CreateTerminatorResult.FailedOther, outcome.message];
-  }
+/** What an answer says of a terminator that was stored, or not. */
+function creationResult(outcome: TerminatorOutcome): CreationResult {
+  if ("terminator" in outcome) return { result: CreateTerminatorResult.Success, msg: "", errorCode: 0, retryHint: 0 };
+  const isConflict = outcome.outcome === "conflict";
+  const result = isConflict ? CreateTerminatorResult.FailedIdConflict : CreateTerminatorResult.FailedOther;
+  const errorCode = isConflict ? DenialCode.InvalidTerminator : DenialCode.Internal;
+  return { result, msg: outcome.message, errorCode, retryHint: retryHintOf(errorCode) };
 }

@@ -7,6 +7,8 @@ import type { RouterConnection } from "../routers/router-connection.ts";
 
 /** A terminator younger than this is not asked about: its router may still be setting it up. */
 const MIN_AGE_MS = 5_000;
+/** One younger than this was created a moment ago: its router is told so. */
+const YOUNG_MS = 30_000;
 const ANSWER_TIMEOUT_MS = 3 * 60_000;
 const PAGE = 500;
 const DELETE_BATCH = 100;
@@ -101,7 +103,9 @@ export class TerminatorValidation {
       return { id, binding, address, marker: this.#marker };
     });
     const markers = new Map(terminators.map(({ id, marker }) => [id, marker]));
-    const body = encodeControl(ctrlPb.ValidateTerminatorsV2RequestSchema, { terminators, fixInvalid: true });
+    const postCreate = due.every(({ terminator }) => now - terminator.createdAt.getTime() < YOUNG_MS);
+    const request = { terminators, fixInvalid: true, postCreate };
+    const body = encodeControl(ctrlPb.ValidateTerminatorsV2RequestSchema, request);
     if (router.send({ contentType: ControlType.ValidateTerminatorsV2Request, body }))
       queue.asked = { at: now, markers };
   }

@@ -1,5 +1,5 @@
 import { Listeners } from "@sallyport/async";
-import type { DataModelChange, DataModelSource, PlacedState } from "../data-model/data-model-source.ts";
+import type { DataModelChange, DataModelSource, PlacedState, StateOptions } from "../data-model/data-model-source.ts";
 
 /** A data model that a test fills with whole messages. */
 export class MemoryDataModel implements DataModelSource {
@@ -12,6 +12,8 @@ export class MemoryDataModel implements DataModelSource {
   /** Changes after this index are kept. */
   keptFrom = 1n;
   readonly changes: DataModelChange[] = [];
+  /** How states were asked for. */
+  readonly wanted: StateOptions[] = [];
   /** Resolves before the model is ready. */
   loading: Promise<void> = Promise.resolve();
   readonly #listeners = new Listeners();
@@ -44,7 +46,8 @@ export class MemoryDataModel implements DataModelSource {
     return this.changes.filter((change) => change.index > index);
   }
 
-  async state(timeline = this.timeline): Promise<PlacedState> {
+  async state({ timeline = this.timeline, isWhole = false }: StateOptions = {}): Promise<PlacedState> {
+    this.wanted.push({ timeline, isWhole });
     return {
       index: this.index,
       timeline: this.timeline,

@@ -54,7 +54,7 @@ export class MemoryModel implements FabricModel {
   readonly sessions = new Map<string, MemorySession>();
   /** By token. */
   readonly accessTokens = new Map<string, { identityId: string; apiSessionId: string; issuedAt: Date }>();
-  readonly configsOfRouters = new Map<string, readonly string[]>();
+  readonly configsOfRouters = new Map<string, RouterConfigs["configs"]>();
   readonly services = new Map<string, CircuitService>();
   readonly terminators = new Map<string, TerminatorRecord>();
   /** Precedences saved by a quiesce. */

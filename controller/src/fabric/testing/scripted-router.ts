@@ -1,11 +1,15 @@
 import {
+  BaseHeader,
   type Channel,
   ControlHeader,
   ControlHello,
   ControlType,
+  ControlUnderlay,
+  capabilityMask,
   ctrlPb,
   decodeControl,
   dialChannel,
+  dialUnderlay,
   EdgeCtrlType,
   edgeCtrlPb,
   encodeControl,
@@ -13,6 +17,7 @@ import {
   type Identity,
   type Message,
   type Outgoing,
+  RouterCapability,
 } from "@sallyport/wire";
 
 const WAIT_MS = 20_000;
@@ -22,8 +27,14 @@ export interface ScriptedRouterOptions {
   readonly identity: Identity;
   /** Defaults to the identity's id. */
   readonly id?: string;
+  /** Of OpenZiti: 1 has one connection, 2 a group of them, and other header numbers. Defaults to 1. */
+  readonly generation?: 1 | 2;
   /** Connection id of an earlier channel: the hello of a reconnect. */
   readonly previousConnection?: string;
+  /** Generation 2: the secret of its group, which it offers when it comes back. */
+  readonly secret?: Uint8Array;
+  /** Generation 2: bits of its mask; all of OpenZiti 2.1 when absent. */
+  readonly capabilities?: readonly number[];
   readonly listeners?: readonly { readonly address: string; readonly protocol: string }[];
   /** Header 4; empty: none. */
   readonly version?: string;
@@ -56,19 +67,33 @@ export class ScriptedRouter {
   static async connect(options: ScriptedRouterOptions): Promise<ScriptedRouter> {
     const id = options.id ?? options.identity.id;
     const headers = new Headers();
-    const version = options.version ?? "v1.6.20|rev|2026-01-01|linux|amd64";
+    const isNew = options.generation === 2;
+    const version = options.version ?? `v${isNew ? "2.1.0" : "1.6.20"}|rev|2026-01-01|linux|amd64`;
     if (version !== "") headers.setString(ControlHello.Version, version);
+    const listenersKey = isNew ? ControlHello.ListenersV2 : ControlHello.Listeners;
     if (options.rawListeners !== undefined) {
-      headers.set(ControlHello.Listeners, options.rawListeners);
+      headers.set(listenersKey, options.rawListeners);
     } else if (options.listeners !== undefined) {
       const listeners = options.listeners.map((l) => ({ ...l, groups: ["default"] }));
-      headers.set(ControlHello.Listeners, encodeControl(ctrlPb.ListenersSchema, { listeners }));
+      headers.set(listenersKey, encodeControl(ctrlPb.ListenersSchema, { listeners }));
     }
-    headers.set(
-      ControlHello.RouterMetadata,
-      encodeControl(ctrlPb.RouterMetadataSchema, { capabilities: [ctrlPb.RouterCapability.LinkManagement] }),
-    );
-    if (options.previousConnection !== undefined) headers.setString(0, options.previousConnection);
+    if (isNew) {
+      const bits = options.capabilities ?? Object.values(RouterCapability);
+      headers
+        .set(ControlHello.CapabilitiesV2, capabilityMask(bits))
+        .setBool(BaseHeader.IsGrouped, true)
+        .setString(BaseHeader.Type, ControlUnderlay.Default)
+        .setBool(BaseHeader.IsFirstGroupConnection, true);
+      if (options.secret !== undefined) headers.set(BaseHeader.GroupSecret, options.secret);
+    } else {
+      headers.set(
+        ControlHello.RouterMetadata,
+        encodeControl(ctrlPb.RouterMetadataSchema, { capabilities: [ctrlPb.RouterCapability.LinkManagement] }),
+      );
+    }
+    if (options.previousConnection !== undefined) {
+      headers.setString(BaseHeader.ConnectionId, options.previousConnection);
+    }
     const channel = await dialChannel({
       address: `tls:127.0.0.1:${options.port}`,
       identity: options.identity,
@@ -77,6 +102,16 @@ export class ScriptedRouter {
       timeoutMs: WAIT_MS,
     });
     return new ScriptedRouter(id, channel, options.hasFormerCircuits === true);
+  }
+
+  /** Generation 2: adds a connection of a type, `ctrl.high` as OpenZiti's routers do some seconds after the first. */
+  async join(type: string = ControlUnderlay.High): Promise<void> {
+    await dialUnderlay(this.channel, { type });
+  }
+
+  /** Ends the connections of a type. */
+  leave(type: string = ControlUnderlay.High): void {
+    for (const underlay of [...this.channel.underlays]) if (underlay.type === type) underlay.close();
   }
 
   /** The next message of a type (that `matches`), also one that has arrived already. */

@@ -10,7 +10,7 @@ import type { EncodedEvent } from "./events.ts";
 /** Events from this length on take as long to make as many others. */
 const LONG_EVENT = 1_024;
 /** Beside a router's heartbeats, on a slow line, nothing must take longer than a few seconds: what exceeds this goes out in parts. */
-const MAX_STATE_BYTES = 4 * 1024 * 1024;
+export const MAX_STATE_BYTES = 4 * 1024 * 1024;
 const PART_BYTES = 512 * 1024;
 const BATCH_BYTES = 64 * 1024;
 const STATE_EVENT = 0x0a;

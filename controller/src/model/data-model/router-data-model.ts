@@ -4,11 +4,13 @@ import {
   type DataModelSource,
   type DataModelState,
   DataModelTooLargeError,
+  MAX_WHOLE_STATE,
   type PlacedState,
+  type StateOptions,
 } from "../../fabric/data-model/data-model-source.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
 import type { ModelContext } from "../context.ts";
-import { encodeChangeSet, encodeState, encodeValidation, isOnTimeline } from "./encoding.ts";
+import { encodeChangeSet, encodeState, encodeValidation, isOnTimeline, MAX_STATE_BYTES } from "./encoding.ts";
 import type { EncodedEvent } from "./events.ts";
 import { DataModelImage, IMAGE_KINDS, type NetworkCertificates } from "./image.ts";
 import { advancePosition, type Position, storePosition, withUnlogged } from "./position.ts";
@@ -45,7 +47,7 @@ export class RouterDataModel implements DataModelSource {
   #changeBytes = 0;
   /** The changes after this index are kept. */
   #changesFrom = 0n;
-  #state: { readonly index: bigint; readonly encoded: Promise<DataModelState> } | undefined;
+  #states: { readonly index: bigint; readonly encoded: Map<number, Promise<DataModelState>> } | undefined;
   #rows: ChangeRow[] = [];
   #snapshot = "";
   /** One after the other: loading, applying, encoding. */
@@ -90,14 +92,15 @@ export class RouterDataModel implements DataModelSource {
     return this.#changes.slice(known + 1);
   }
 
-  async state(own?: string): Promise<PlacedState> {
+  async state({ timeline: own, isWhole = false }: StateOptions = {}): Promise<PlacedState> {
+    const maxBytes = isWhole ? MAX_WHOLE_STATE : MAX_STATE_BYTES;
     return this.#work.run(async () => {
       const { index, timeline } = this;
-      if (own !== undefined) return { ...(await encodeState(this.#loadedImage().events(), index, own)), timeline };
-      if (this.#state?.index !== index) {
-        this.#state = { index, encoded: encodeState(this.#loadedImage().events(), index, timeline) };
-      }
-      return { ...(await this.#state.encoded), timeline };
+      const encode = (on: string) => encodeState(this.#loadedImage().events(), index, on, maxBytes);
+      if (own !== undefined) return { ...(await encode(own)), timeline };
+      if (this.#states?.index !== index) this.#states = { index, encoded: new Map() };
+      const state = await this.#states.encoded.getOrInsertComputed(maxBytes, () => encode(timeline));
+      return { ...state, timeline };
     });
   }
 
@@ -190,7 +193,7 @@ export class RouterDataModel implements DataModelSource {
   #forgetEncoded(): void {
     this.#changes = [];
     this.#changeBytes = 0;
-    this.#state = undefined;
+    this.#states = undefined;
   }
 
   /** Everything may have changed. Who has the model goes on with what it knows until it is loaded again. */
@@ -250,7 +253,7 @@ export class RouterDataModel implements DataModelSource {
     await storePosition(this.#ctx.store.db, position, this.#position);
     const change = { index: position.index, body: encodeChangeSet(events, position.index) };
     this.#position = position;
-    this.#state = undefined;
+    this.#states = undefined;
     this.#changes.push(change);
     this.#changeBytes += change.body.length;
     while (this.#changes.length > MAX_CHANGES || this.#changeBytes > MAX_CHANGE_BYTES) {
@@ -273,7 +276,7 @@ export class RouterDataModel implements DataModelSource {
         const image = this.#image;
         if (image === undefined) return;
         // Routers that come together share one state; it is not kept for those that come much later.
-        this.#state = undefined;
+        this.#states = undefined;
         const enabled = image.enabledAgain(this.#ctx.now()).map((key) => ({ kind: "identity", key }));
         const events = [...(enabled.length === 0 ? [] : await image.apply(enabled)), ...(await image.refreshKeys())];
         await this.#advance(events, "", 1n);

@@ -28,6 +28,7 @@ export const CONTROLLER_CAPABILITIES = capabilityMask([
   ControllerCapability.SingleRouterLinkSource,
   ControllerCapability.CreateCircuitV2,
   ControllerCapability.RouterDataModel,
+  ControllerCapability.GroupedControlChannel,
 ]);
 
 /** The mask with these bits: an unsigned big-endian number without leading zero bytes; without bits it is empty. */

@@ -25,8 +25,8 @@ export interface ObservedMessage {
 
 export interface RequestOptions {
   signal?: AbortSignal;
-  /** The connection to send on. */
-  via?: Underlay;
+  /** The connection to send on; the default one when not given. */
+  via?: Underlay | undefined;
   /** Milliseconds until the request fails with `RequestTimeoutError`; 30,000 when not given. */
   timeoutMs?: number;
 }
@@ -56,6 +56,8 @@ export interface ChannelLimits {
 export interface Underlay {
   /** Type that the dialer gave the connection (`edge.default`, `link.ack`, …); empty for a channel that is not grouped. */
   readonly type: string;
+  /** When it became a part of the channel, a time of `performance.now()`. */
+  readonly joinedAt: number;
   /** `ip:port` of both ends, IPv6 in brackets. */
   readonly localAddress: string;
   readonly remoteAddress: string;
@@ -97,7 +99,7 @@ export interface Channel {
   /** Sends and waits for the reply. Rejects with `RequestTimeoutError`, `ChannelClosedError` or the signal's reason. */
   request(out: Outgoing, options?: RequestOptions): Promise<Message>;
   /** Answers `to`: names its sequence in header 1 and returns its headers 128 to 255 unchanged. @throws ChannelClosedError */
-  reply(to: Message, out: Outgoing): void;
+  reply(to: Message, out: Outgoing, via?: Underlay): void;
   /** Answers `to` with a Result (content type 2). @throws ChannelClosedError */
   replyResult(to: Message, ok: boolean, text?: string): void;
   /** Takes messages of one content type. One handler per type; a later call replaces it, also for ping (1) and latency (3). */

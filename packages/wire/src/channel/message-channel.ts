@@ -122,13 +122,13 @@ export class MessageChannel implements Channel, UnderlayOwner {
     );
   }
 
-  reply(to: Message, out: Outgoing): void {
+  reply(to: Message, out: Outgoing, via?: Underlay): void {
     const headers = out.headers?.clone() ?? new Headers();
     for (const [key, value] of to.headers.entries()) {
       if (key >= ReflectedHeaders.first && key <= ReflectedHeaders.last) headers.set(key, value);
     }
     headers.setI32(BaseHeader.ReplyFor, to.sequence);
-    this.send({ ...out, headers });
+    this.send({ ...out, headers }, via);
   }
 
   replyResult(to: Message, ok: boolean, text = ""): void {

@@ -27,6 +27,7 @@ export interface UnderlayOwner {
 /** One TLS connection under a channel: its reading, its output, its end. */
 export class SocketUnderlay implements Underlay {
   readonly type: string;
+  readonly joinedAt = performance.now();
   readonly localAddress: string;
   readonly remoteAddress: string;
   readonly output: SlabOutput;
