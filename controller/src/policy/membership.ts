@@ -1,4 +1,4 @@
-import { Bitset } from "./bitset.ts";
+import { Bitset } from "@sallyport/async";
 import { type Attributed, matches, type RoleSelector, type Semantic, selectedSlots } from "./selector.ts";
 
 /** One side of a policy: what it selects there. */

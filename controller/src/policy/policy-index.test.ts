@@ -1,5 +1,5 @@
+import { Bitset } from "@sallyport/async";
 import { describe, expect, it } from "vitest";
-import { Bitset } from "./bitset.ts";
 import { PolicyIndex, type PolicyRows, type ServicePolicy } from "./policy-index.ts";
 import { matches, type RoleSelector, type Semantic } from "./selector.ts";
 import { ServiceUpdates } from "./service-updates.ts";

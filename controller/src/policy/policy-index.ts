@@ -1,6 +1,6 @@
+import { Bitset } from "@sallyport/async";
 import type { PostureCheck } from "@sallyport/posture";
 import type { Permission } from "@sallyport/wire";
-import { Bitset } from "./bitset.ts";
 import { Membership, type Slices } from "./membership.ts";
 import { RouterAccess, type RouterPolicy } from "./router-access.ts";
 import { type Attributed, matches, type RoleSelector, SelectedBy, type Selecting } from "./selector.ts";

@@ -1,4 +1,4 @@
-import { Bitset } from "./bitset.ts";
+import { Bitset } from "@sallyport/async";
 
 /**
  * The rule: which entities a role selector means. Everything that evaluates it in memory does so by one of the functions of this file; `model/policy/selection-sql.ts`

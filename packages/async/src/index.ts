@@ -11,6 +11,7 @@
  * | do work for each item of a list, some at a time | {@link mapLimit} |
  * | run tasks one after the other | {@link SerialQueue} |
  * | keep at most so many entries | {@link BoundedMap} |
+ * | keep a set of small numbers, one bit each | {@link Bitset} |
  * | call everyone who subscribed | {@link Listeners} |
  * | show an error of unknown type | {@link errorText} |
  *
@@ -90,6 +91,7 @@
  */
 
 export { Backoff, type BackoffOptions, backoffDelay, type Jitter, jittered } from "./backoff.ts";
+export { Bitset } from "./bitset.ts";
 export { BoundedMap } from "./bounded-map.ts";
 export { errorText } from "./error-text.ts";
 export { Listeners } from "./listeners.ts";

@@ -17,6 +17,7 @@ export const domain: PostureType<"DOMAIN", DomainDevice> = {
   failure: ({ domains }, { device }) => ({ actualValue: device.domain?.domain ?? "", expectedValue: domains }),
   query: () => ({}),
   subtype: ({ domains }) => ({ case: "domains", value: { domains } }),
+  ofWire: (subtype) => (subtype.case === "domains" ? { domains: subtype.value.domains } : undefined),
 };
 
 export const domainReport: ReportType<"DOMAIN", DomainDevice> = {

@@ -21,3 +21,5 @@ export {
   storedFields,
   takeReport,
 } from "./types.ts";
+export { checkOfWire, evaluate, expiresAt, impossibleCheck } from "./wire-checks.ts";
+export { MAX_POSTURE_BYTES, MAX_PROCESSES, reportsOfWire, withTotp } from "./wire-reports.ts";

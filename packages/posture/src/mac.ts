@@ -27,6 +27,7 @@ export const mac: PostureType<"MAC", MacDevice> = {
   }),
   query: () => ({}),
   subtype: ({ macAddresses }) => ({ case: "mac", value: { macAddresses } }),
+  ofWire: (subtype) => (subtype.case === "mac" ? { macAddresses: subtype.value.macAddresses } : undefined),
 };
 
 export const macReport: ReportType<"MAC", MacDevice> = {

@@ -42,6 +42,11 @@ export const mfa: PostureType<"MFA"> = {
     case: "mfa",
     value: { ...flags, timeoutSeconds: BigInt(timeoutSeconds) },
   }),
+  ofWire(subtype) {
+    if (subtype.case !== "mfa") return undefined;
+    const { timeoutSeconds, promptOnWake, promptOnUnlock, ignoreLegacyEndpoints } = subtype.value;
+    return { timeoutSeconds: Number(timeoutSeconds), promptOnWake, promptOnUnlock, ignoreLegacyEndpoints };
+  },
 };
 
 export const endpointStateReport: ReportType<"ENDPOINT_STATE"> = {
@@ -91,11 +96,18 @@ export function promptedAt(check: Prompts, session: SessionPosture): number | un
 
 /** Whole seconds until the check fails unless TOTP is passed again: 0 when it does already, -1 when nothing makes it fail. */
 export function mfaRemainingSeconds(check: Prompts, session: SessionPosture, now: number): number {
+  if (session.mfaPassedAt === undefined) return 0;
+  const end = mfaExpiresAt(check, session);
+  return end === undefined ? -1 : Math.max(0, Math.floor((end - now) / 1000));
+}
+
+/** When the check fails by time alone, in milliseconds since 1970; undefined: never, or TOTP was not passed at all. */
+export function mfaExpiresAt(check: Prompts, session: SessionPosture): number | undefined {
   const { mfaPassedAt } = session;
-  if (mfaPassedAt === undefined) return 0;
+  if (mfaPassedAt === undefined) return undefined;
   const ends = promptsOf(check, session).map((event) => event + PROMPT_GRACE_MS);
   if (check.timeoutSeconds > 0) ends.push(mfaPassedAt + check.timeoutSeconds * 1000);
-  return ends.length === 0 ? -1 : Math.max(0, Math.floor((Math.min(...ends) - now) / 1000));
+  return ends.length === 0 ? undefined : Math.min(...ends);
 }
 
 function promptsOf(check: Prompts, { wokenAt, unlockedAt, mfaPassedAt }: SessionPosture): number[] {

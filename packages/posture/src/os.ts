@@ -1,3 +1,4 @@
+import type { OsType } from "@sallyport/api";
 import { BoundedMap } from "@sallyport/async";
 import semver from "semver";
 import { type DeviceReport, type PostureType, type ReportType, reportData } from "./posture-type.ts";
@@ -40,6 +41,15 @@ export const os: PostureType<"OS", OsDevice> = {
     case: "osList",
     value: { osList: operatingSystems.map(({ type, versions }) => ({ osType: type, osVersions: versions })) },
   }),
+  ofWire: (subtype) =>
+    subtype.case === "osList"
+      ? {
+          operatingSystems: subtype.value.osList.map(({ osType, osVersions }) => ({
+            type: osType as OsType,
+            versions: osVersions,
+          })),
+        }
+      : undefined,
 };
 
 export const osReport: ReportType<"OS", OsDevice> = {

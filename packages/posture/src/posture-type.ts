@@ -59,6 +59,9 @@ export interface QueryFields {
 
 type Subtype = NonNullable<MessageInitShape<typeof edgeCtrlPb.DataState_PostureCheckSchema>["subtype"]>;
 
+/** The type's own part of a check as routers get it. */
+export type WireSubtype = edgeCtrlPb.DataState_PostureCheck["subtype"];
+
 /** All of it is pure, and moments are milliseconds since 1970. `Device` is the part of what devices report that the type looks at. */
 export interface PostureType<T extends PostureCheckType, Device = unknown> {
   /** The type's own fields where the store has none; their names are the names that the store keeps. */
@@ -82,6 +85,8 @@ export interface PostureType<T extends PostureCheckType, Device = unknown> {
   query(check: CheckOf<T>, session: SessionPosture, now: number): QueryFields;
   /** What routers get of the check. Source: docs/protocol/data-model.md, "Posture checks". */
   subtype(fields: PostureFields<T>): Subtype;
+  /** The fields that `subtype` was made of; undefined for the form of another type, and for one whose meaning is unknown. */
+  ofWire(subtype: WireSubtype): PostureFields<T> | undefined;
 }
 
 /** One type of report: what it changes of what is known, and what administrators see of it. */

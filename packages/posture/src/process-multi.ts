@@ -1,3 +1,4 @@
+import type { OsType } from "@sallyport/api";
 import { isSameSystem, type OsDevice } from "./os.ts";
 import type { PostureType } from "./posture-type.ts";
 import { actualProcess, newestReport, type ProcessDevice, passesProcess } from "./process.ts";
@@ -31,4 +32,16 @@ export const processMulti: PostureType<"PROCESS_MULTI", ProcessDevice & OsDevice
       })),
     },
   }),
+  ofWire(subtype) {
+    if (subtype.case !== "processMulti") return undefined;
+    const { semantic } = subtype.value;
+    if (semantic !== "AllOf" && semantic !== "AnyOf") return undefined;
+    const processes = subtype.value.processes.map(({ osType, path, hashes, fingerprints }) => ({
+      osType: osType as OsType,
+      path,
+      hashes,
+      signerFingerprints: fingerprints,
+    }));
+    return { semantic, processes };
+  },
 };

@@ -1,3 +1,4 @@
+import type { OsType } from "@sallyport/api";
 import {
   type DeviceReport,
   hexDigits,
@@ -23,13 +24,13 @@ export const process: PostureType<"PROCESS", ProcessDevice> = {
   defaults: { process: { osType: "Linux", path: "", hashes: [] } },
   isReported: true,
   passes: ({ id, process }, { device }) =>
-    passesProcess(newestReport(device, id), process.hashes, signersOf(process.signerFingerprint)),
+    passesProcess(newestOf(device, id, process.path), process.hashes, signersOf(process.signerFingerprint)),
   isTimed: () => false,
   detail: ({ process }) => ({
     process: { ...process, hashes: process.hashes.length === 0 ? null : process.hashes },
   }),
   failure: ({ id, process }, { device }) => ({
-    actualValue: actualProcess(newestReport(device, id), process),
+    actualValue: actualProcess(newestOf(device, id, process.path), process),
     expectedValue: process,
   }),
   query: ({ process: { osType, path } }) => ({ process: { osType, path } }),
@@ -37,6 +38,13 @@ export const process: PostureType<"PROCESS", ProcessDevice> = {
     case: "process",
     value: { osType, path, hashes, fingerprints: signersOf(signerFingerprint) },
   }),
+  ofWire(subtype) {
+    if (subtype.case !== "process") return undefined;
+    const { osType, path, hashes, fingerprints } = subtype.value;
+    const [signerFingerprint] = fingerprints;
+    const process = { osType: osType as OsType, path, hashes };
+    return { process: signerFingerprint === undefined ? process : { ...process, signerFingerprint } };
+  },
 };
 
 export const processReport: ReportType<"PROCESS", ProcessDevice> = {
@@ -56,6 +64,13 @@ export const processReport: ReportType<"PROCESS", ProcessDevice> = {
     })),
   }),
 };
+
+/** The newest report for a check. Devices report to routers by path only: such a report names no check, and counts for all. */
+function newestOf(device: ProcessDevice, checkId: string, path: string): ProcessReport | undefined {
+  return (
+    newestReport(device, checkId) ?? device.processes.findLast((each) => each.checkId === "" && each.path === path)
+  );
+}
 
 /** The newest report for a check, or for a path: a process that several checks ask for may have been reported for any of them. */
 export function newestReport(device: ProcessDevice, checkId: string, path?: string): ProcessReport | undefined {

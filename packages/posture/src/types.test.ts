@@ -1,4 +1,4 @@
-import { create } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
   type PostureCheckType,
   type PostureReport,
@@ -18,6 +18,7 @@ import {
   storedFields,
   takeReport,
 } from "./types.ts";
+import { checkOfWire } from "./wire-checks.ts";
 
 /** What each type stores, which reports make it pass, and the field of the routers' data model that holds it. */
 const SAMPLES: Readonly<Record<PostureCheckType, readonly [object, PostureReportType[], string]>> = {
@@ -80,6 +81,13 @@ describe.each(Object.keys(SAMPLES) as PostureCheckType[])("the type %s", (typeId
   it("has a form in the data model of routers", () => {
     const message = create(edgeCtrlPb.DataState_PostureCheckSchema, { subtype: type.subtype(check) });
     expect(message.subtype.case).toBe(subtype);
+  });
+
+  it("is the same check at a router as at the controller", () => {
+    const schema = edgeCtrlPb.DataState_PostureCheckSchema;
+    const message = create(schema, { id: "c", name: "check", typeId, subtype: type.subtype(check) });
+    const read = checkOfWire(fromBinary(schema, toBinary(schema, message)));
+    expect(read).toEqual({ ...common, typeId, ...data });
   });
 });
 

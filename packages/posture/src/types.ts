@@ -42,6 +42,11 @@ export function postureType(typeId: string): PostureType<PostureCheckType, Devic
   return TYPES[typeId as PostureCheckType] as PostureType<PostureCheckType, DevicePosture>;
 }
 
+/** Every type, by its name. */
+export function postureTypes() {
+  return Object.entries(TYPES) as [PostureCheckType, PostureType<PostureCheckType, DevicePosture>][];
+}
+
 /** A type's own fields out of what the store keeps. */
 export function storedFields(typeId: string, data: Readonly<Record<string, unknown>>) {
   const { defaults } = postureType(typeId);
