@@ -87,7 +87,7 @@ function laterOf(session: SessionPosture, event: keyof SessionPosture, at: numbe
   return (session[event] ?? 0) >= at ? session : { ...session, [event]: at };
 }
 
-/** A device's clock may be ahead of ours: its event has not happened later than now. */
+/** The clock of a device may be ahead of the router: an event has not happened later than now. */
 function timeOf({ time }: edgeClientPb.PostureResponse_Woken | edgeClientPb.PostureResponse_Unlocked, now: number) {
   return time === undefined ? now : Math.min(now, Number(time.seconds) * 1000 + Math.floor(time.nanos / 1e6));
 }
