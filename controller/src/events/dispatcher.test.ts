@@ -138,13 +138,13 @@ describe("the dispatcher", () => {
 
 describe("subscriptions that cannot be made", () => {
   it.each([
-    ["circuits", undefined, /one of apiSession/],
+    ["circuits", undefined, /one of alert, apiSession/],
     ["router", { every: 1 }, /every/],
     ["router", [], /not an object/],
     ["usage", { version: 1 }, /2 or 3/],
     ["metrics", { metricFilter: "(a" }, /regular expression/],
     ["metrics", { metricFilter: "(?=a)" }, /cannot be used/],
-    [17, undefined, /one of apiSession/],
+    [17, undefined, /one of alert, apiSession/],
   ])("%j with %j", (type, options, message) => {
     expect(() => readSubscription(type, options)).toThrow(SubscriptionError);
     expect(() => readSubscription(type, options)).toThrow(message);

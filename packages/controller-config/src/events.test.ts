@@ -76,7 +76,7 @@ describe("the events section", () => {
 `);
     expect(found).toEqual([
       expect.stringMatching(
-        /^c\.yml:7:15: events\.a\.subscriptions\[0\]\.type: expected one of apiSession, .*, found "circuits"$/,
+        /^c\.yml:7:15: events\.a\.subscriptions\[0\]\.type: expected one of alert, apiSession, .*, found "circuits"$/,
       ),
       'c.yml:8:22: events.a.handler.type: expected file or stdout, found "kafka"',
       expect.stringMatching(

@@ -3,6 +3,7 @@ import { duration, file, integer } from "./values.ts";
 
 /** Events that take no options; with the older names of some. */
 const PLAIN_TYPES = [
+  "alert",
   "apiSession",
   "authentication",
   "cluster",

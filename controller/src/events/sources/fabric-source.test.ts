@@ -74,6 +74,28 @@ describe("events of the fabric", () => {
     expect(links.events[0]).toMatchObject({ link_id: "l1", src_router_id: "r1", dst_router_id: "r2", protocol: "tls" });
   });
 
+  it("tell of alerts that routers raise", async () => {
+    const alerts = follow("alert");
+    const r1 = await fabric.connect("r1");
+    const alert = {
+      sourceType: "self",
+      timestamp: 1_700_000_000_000n,
+      severity: "error",
+      message: "m",
+      details: ["d"],
+    };
+    const relatedEntities = { self: "self", service: "s1" };
+    r1.send(ControlType.Alerts, encodeControl(ctrlPb.AlertsSchema, { alerts: [{ ...alert, relatedEntities }] }));
+    await expect.poll(() => alerts.events.length).toBe(1);
+    expect(alerts.events).toEqual([
+      {
+        ...{ namespace: "alert", event_src_id: "ctrl1", timestamp: "2023-11-14T22:13:20.000Z" },
+        ...{ alert_source_type: "router", alert_source_id: "r1", severity: "error", message: "m", details: ["d"] },
+        related_entities: { router: "r1", service: "s1" },
+      },
+    ]);
+  });
+
   it("tell of circuits, in the order of fields that OpenZiti has", () => {
     let tell: (event: FabricEvent) => void = () => undefined;
     const circuits = follow("circuit");

@@ -1,5 +1,14 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, encodeControl } from "@sallyport/wire";
+import {
+  decodeControl,
+  EdgeCtrlHeader,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  type Message,
+  RouterCapability,
+} from "@sallyport/wire";
+import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ScriptedRouter } from "../testing/scripted-router.ts";
 import { eventually, TestFabric } from "../testing/test-fabric.ts";
@@ -179,6 +188,86 @@ describe("a router that subscribes to the data model", () => {
     await router.roundTrip();
     expect(net.model.dataModel.users).toBe(0);
     expect(router.pending(EdgeCtrlType.DataState)).toEqual([]);
+  });
+});
+
+describe("a router of OpenZiti 2.x that subscribes", () => {
+  const idOf = (message: Message) => message.headers.getString(EdgeCtrlHeader.SubscriptionId);
+  const setOf = (message: Message) => decodeControl(edgeCtrlPb.DataState_ChangeSetSchema, message.body);
+
+  test("has the id of its subscription on everything, and of another one after it has subscribed anew", async () => {
+    net = await TestFabric.start();
+    for (const text of ["two", "three"]) net.model.dataModel.change(text);
+    const router = await net.connect("r1", { generation: 2, capabilities: [RouterCapability.MultiChannel] });
+    subscribe(router, { subscriptionId: "one" });
+    expect(idOf(await router.next(EdgeCtrlType.DataState))).toBe("one");
+    net.model.dataModel.change("four");
+    expect(idOf(await router.next(EdgeCtrlType.DataStateChangeSet))).toBe("one");
+    // A renewal of another subscription is none.
+    subscribe(router, { subscriptionId: "two", renew: true, currentIndex: 3n, timelineId: "timeline" });
+    const again = await router.next(EdgeCtrlType.DataStateChangeSet);
+    expect([idOf(again), again.body.toString()]).toEqual(["two", "four"]);
+    subscribe(router, { subscriptionId: "two", renew: true });
+    net.model.dataModel.change("five");
+    const five = await router.next(EdgeCtrlType.DataStateChangeSet);
+    expect([idOf(five), five.body.toString()]).toEqual(["two", "five"]);
+    const old = await net.connect("r2");
+    subscribe(old);
+    expect((await old.next(EdgeCtrlType.DataState)).headers.has(EdgeCtrlHeader.SubscriptionId)).toBe(false);
+    subscribe(router, { subscriptionId: "x".repeat(129) });
+    net.model.dataModel.change("six");
+    expect(idOf(await router.next(EdgeCtrlType.DataStateChangeSet))).toBe("two");
+  });
+
+  test("gets a state in one message, and a warning is logged when that is not possible", async () => {
+    const log = new RecordingLogger();
+    net = await TestFabric.start({}, log);
+    const { dataModel } = net.model;
+    const [old, whole, large] = [
+      await net.connect("r1"),
+      await net.connect("r2", { generation: 2 }),
+      await net.connect("r3", { generation: 2 }),
+    ];
+    subscribe(old);
+    await stateOf(old);
+    subscribe(whole);
+    await stateOf(whole);
+    expect(dataModel.wanted.map(({ isWhole }) => isWhole)).toEqual([false, true]);
+    const warnings = () => log.entries.filter(({ level, msg }) => level === "warn" && msg.includes("too large"));
+    expect(warnings()).toEqual([]);
+    dataModel.rest = [Buffer.from("part")];
+    subscribe(large);
+    expect(await changeOf(large)).toBe("part");
+    expect(warnings()).toHaveLength(1);
+  });
+
+  test("is told of itself after each state and when that changes, with its configs before it", async () => {
+    net = await TestFabric.start();
+    const config = { id: "c1", typeId: "t1", name: "config", data: "{}" };
+    net.model.configsOfRouters.set("r1", [config]);
+    const router = await net.connect("r1", { generation: 2 });
+    const old = await net.connect("r2", { generation: 2, capabilities: [RouterCapability.MultiChannel] });
+    for (const each of [router, old]) subscribe(each, { subscriptionId: "s" });
+    await stateOf(router);
+    const first = await router.next(EdgeCtrlType.DataStateChangeSet);
+    expect(idOf(first)).toBe("s");
+    expect(setOf(first)).toMatchObject({ index: 1n, isSynthetic: true });
+    expect(setOf(first).changes.map(({ model }) => model)).toMatchObject([
+      { case: "config", value: { id: "c1", typeId: "t1", name: "config", dataJson: "{}" } },
+      { case: "router", value: { id: "r1", name: "r1-name", configs: ["c1"], disabled: false } },
+    ]);
+    // Nothing that it is told of has changed.
+    net.model.emit({ kind: "router-changed", routerId: "r1" });
+    net.model.configsOfRouters.set("r2", [config]);
+    net.model.emit({ kind: "router-changed", routerId: "r2" });
+    await router.roundTrip();
+    net.model.configsOfRouters.delete("r1");
+    net.model.emit({ kind: "router-changed", routerId: "r1" });
+    const second = await router.next(EdgeCtrlType.DataStateChangeSet);
+    expect(setOf(second).changes.map(({ model }) => model)).toMatchObject([{ case: "router", value: { configs: [] } }]);
+    await stateOf(old);
+    await old.roundTrip();
+    expect(old.pending(EdgeCtrlType.DataStateChangeSet)).toEqual([]);
   });
 });
 

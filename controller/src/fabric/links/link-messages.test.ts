@@ -132,6 +132,41 @@ describe("links", () => {
     await eventually(() => expect(net.fabric.links()).toEqual([]));
   });
 
+  test("a report of all links of a router ends its others, and none of another router", async () => {
+    net = await TestFabric.start();
+    const a = await net.connect("a");
+    const b = await net.connect("b");
+    for (const id of ["l1", "l2"]) reportLink(a, id, "b");
+    reportLink(b, "l3", "a");
+    await Promise.all([a.roundTrip(), b.roundTrip()]);
+    const links = [{ id: "l2", destRouterId: "b", linkProtocol: "tls", iteration: 1 }];
+    a.send(ControlType.RouterLinks, encodeControl(ctrlPb.RouterLinksSchema, { links, fullRefresh: true }));
+    const told = decodeControl(ctrlPb.FaultSchema, (await b.next(ControlType.Fault)).body);
+    expect(told).toMatchObject({ subject: ctrlPb.FaultSubject.LinkFault, id: "l1" });
+    const states = net.fabric.links().map(({ id, state }) => `${id} ${state}`);
+    expect(states.toSorted()).toEqual(["l1 failed", "l2 connected", "l3 connected"]);
+    // It comes back with its next iteration.
+    reportLink(a, "l1", "b", 2);
+    await a.roundTrip();
+    expect(net.fabric.link("l1")).toMatchObject({ state: "connected", iteration: 2 });
+    expect(b.pending(ControlType.Fault)).toEqual([]);
+  });
+
+  test("ten thousand links are ended by one report of all links", async () => {
+    net = await TestFabric.start();
+    const a = await net.connect("a");
+    const links = Array.from({ length: 10_000 }, (_, i) => ({ id: `l${i}`, destRouterId: "b", iteration: 1 }));
+    a.send(ControlType.RouterLinks, encodeControl(ctrlPb.RouterLinksSchema, { links, fullRefresh: true }));
+    await a.roundTrip();
+    expect(net.fabric.links().filter(({ state }) => state === "connected")).toHaveLength(10_000);
+    const rest = links.slice(0, 1);
+    a.send(ControlType.RouterLinks, encodeControl(ctrlPb.RouterLinksSchema, { links: rest, fullRefresh: true }));
+    await a.roundTrip();
+    expect(net.fabric.links().filter(({ state }) => state === "connected")).toMatchObject(
+      rest.map(({ id }) => ({ id })),
+    );
+  });
+
   test("a report of a superseded channel is ignored", async () => {
     net = await TestFabric.start();
     const a = await net.connect("a");

@@ -41,6 +41,8 @@ describe("a router that an attacker has broken into", () => {
     ["API sessions", EdgeCtrlType.ApiSessionHeartbeat],
     ["sessions", EdgeCtrlType.ValidateSessionsRequest],
     ["questions", ControlType.InspectRequest],
+    ["alerts", ControlType.Alerts],
+    ["link listeners", ControlType.UpdateLinkListeners],
   ])("has a message with a million %s dropped before it is decoded", async (_, contentType) => {
     evil.send(contentType, emptyFields(1_000_000));
     await evil.roundTrip();
@@ -164,6 +166,8 @@ describe("a router that an attacker has broken into", () => {
     ["dequiesce", ControlType.DequiesceRouter],
     ["trace", ControlType.TraceEvent],
     ["circuit", EdgeCtrlType.CreateCircuitV2Request],
+    ["circuit by access token", EdgeCtrlType.CreateCircuitV3Request],
+    ["members of a cluster", ControlType.RequestClusterMembers],
     ["route result", ControlType.RouteResult],
     ["list of services", EdgeCtrlType.ListServicesRequest],
     ["removed terminator", EdgeCtrlType.RemoveTunnelTerminatorRequest],

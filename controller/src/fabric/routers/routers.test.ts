@@ -91,6 +91,33 @@ describe("life cycle", () => {
     ]);
   });
 
+  test("link listeners that change are told to the other routers, and stay as they were when they are too many", async () => {
+    const other = await net.connect("r2");
+    await other.next(ControlType.PeerStateChanges);
+    const listen = async (listeners: { address: string; protocol: string; groups: string[] }[]) => {
+      router.send(ControlType.UpdateLinkListeners, encodeControl(ctrlPb.ListenersSchema, { listeners }));
+      await router.roundTrip();
+      return net.fabric.routerState("r1")?.linkListeners;
+    };
+    const moved = { address: "tls:r1.example:7000", protocol: "tls", groups: ["west"] };
+    expect(await listen([moved])).toEqual([{ address: moved.address, protocol: "tls" }]);
+    const { changes } = decodeControl(
+      ctrlPb.PeerStateChangesSchema,
+      (await other.next(ControlType.PeerStateChanges)).body,
+    );
+    expect(changes).toMatchObject([{ id: "r1", state: ctrlPb.PeerState.Healthy, listeners: [moved] }]);
+    expect(await listen(Array(1_000).fill(moved))).toEqual([{ address: moved.address, protocol: "tls" }]);
+    // None at all is an answer, too: nobody can dial it.
+    expect(await listen([])).toEqual([]);
+    expect(router.pending(ControlType.PeerStateChanges)).toHaveLength(1);
+  });
+
+  test("a router that asks for the members of a cluster gets no answer, and goes on", async () => {
+    router.send(ControlType.RequestClusterMembers);
+    await router.roundTrip();
+    expect(router.pending(ControlType.UpdateCtrlAddresses)).toEqual([]);
+  });
+
   test("connected identities", async () => {
     expect(net.fabric.identityConnection("i1")).toBe("unknown");
     const report = (fullState: boolean, events: object[]) =>

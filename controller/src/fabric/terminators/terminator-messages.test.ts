@@ -8,6 +8,7 @@ import {
   edgeCtrlPb,
   encodeControl,
   type Message,
+  RetryHint,
 } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ScriptedRouter } from "../testing/scripted-router.ts";
@@ -96,6 +97,17 @@ describe("hosting by an SDK", () => {
     await bind({ address: "taken" });
     expect((await bind(fields)).result).toBe(result);
     expect([...net.model.terminators.keys()]).toEqual(["taken"]);
+  });
+
+  test.each([
+    ["an unknown session", { sessionToken: "none" }, 3, RetryHint.StartOver],
+    ["a session for dials", { sessionToken: "dial" }, 4, RetryHint.StartOver],
+    ["a cost out of range", { cost: 65_536 }, 10, RetryHint.NotRetriable],
+    ["no address", { address: "" }, 8, RetryHint.NotRetriable],
+    ["the id of another's", { sessionToken: "other" }, 8, RetryHint.NotRetriable],
+  ])("%s is refused with a code and what to do about it", async (_name, fields, errorCode, retryHint) => {
+    expect(await bind({})).toMatchObject({ result: Success, errorCode: 0, retryHint: 0 });
+    expect(await bind(fields)).toMatchObject({ errorCode, retryHint });
   });
 
   test("a failing store makes the router try again later", async () => {
