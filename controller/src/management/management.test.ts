@@ -133,7 +133,7 @@ describe("event streams", () => {
 
   it.each([
     [{ format: "plain", subscriptions: [{ type: "router" }] }, /json/],
-    [{ format: "json", subscriptions: [{ type: "nothing" }] }, /one of apiSession/],
+    [{ format: "json", subscriptions: [{ type: "nothing" }] }, /one of alert/],
     [{ format: "json", subscriptions: [] }, /subscriptions/],
     [{ format: "json" }, /subscriptions/],
     ["", /cannot be understood/],
