@@ -60,12 +60,16 @@ describe("edge routers", () => {
   it("show what a router said last about itself, and that it is online while it is", async () => {
     const id = await c.make("edge-routers", { name: "reporting" });
     const version = { version: "v1.6.20", revision: "r", buildDate: "d", os: "linux", arch: "arm64" };
-    await c.fabricModel.saveRouterReport({ routerId: id, hostname: "h.example", version });
+    await c.fabricModel.saveRouterReport({
+      ...{ routerId: id, hostname: "h.example", version },
+      ctrlChanListeners: { "tls:r.example:6000": ["default"] },
+    });
     await c.fabricModel.saveRouterInterfaces(id, [
       { name: "lo", hardwareAddress: "", mtu: 65536, index: 1, flags: 37, addresses: ["127.0.0.1/8"] },
     ]);
     const offline = (await c.admin("GET", `/edge-routers/${id}`)).json.data;
     expect(offline).toMatchObject({ isOnline: false, hostname: "h.example", versionInfo: version });
+    expect(offline.ctrlChanListeners).toEqual({ "tls:r.example:6000": ["default"] });
     expect(offline.interfaces).toMatchObject([{ name: "lo", isUp: true, isLoopback: true, isBroadcast: false }]);
     const protocols = { tls: "tls://h.example:3022" };
     c.online.set(id, { isOnline: true, hostname: "h.example", supportedProtocols: protocols, syncStatus: "SYNC_DONE" });

@@ -39,6 +39,8 @@ export interface RouterReport {
   readonly version: VersionInfo;
   /** Host name the router announces (ClientHello, deprecated by newer routers). */
   readonly hostname: string;
+  /** Groups by address where controllers could dial it; undefined: it does not say. */
+  readonly ctrlChanListeners: Readonly<Record<string, readonly string[]>> | undefined;
 }
 
 export interface RouterInterface {

@@ -289,6 +289,29 @@ test("a validation hands on what the router found different", async () => {
   expect(net.model.dataModel.users).toBe(0);
 });
 
+test("a router that keeps what it is told of itself is compared with that, too", async () => {
+  net = await TestFabric.start();
+  const { dataModel } = net.model;
+  dataModel.validationRequest = async () =>
+    Buffer.from(
+      encodeControl(edgeCtrlPb.RouterDataModelValidateRequestSchema, {
+        state: { endIndex: 7n, events: [{}] },
+        fix: true,
+      }),
+    );
+  for (const [id, generation] of [["r1", 1] as const, ["r2", 2] as const]) {
+    const router = await net.connect(id, { generation });
+    const answer = net.fabric.validateDataModel(id, true);
+    const request = await router.next(EdgeCtrlType.ValidateDataStateRequest);
+    const { state, fix } = decodeControl(edgeCtrlPb.RouterDataModelValidateRequestSchema, request.body);
+    expect({ fix, endIndex: state?.endIndex }).toEqual({ fix: true, endIndex: 7n });
+    const kinds = state?.events.map(({ model }) => model.case);
+    expect(kinds).toEqual(generation === 1 ? [undefined] : [undefined, "router"]);
+    router.channel.reply(request, { contentType: EdgeCtrlType.ValidateDataStateResponse });
+    await answer;
+  }
+});
+
 test("a tunneler without sessions hosts; what a change of policy may allow later is answered as busy", async () => {
   net = await TestFabric.start();
   net.model.addService("svc");

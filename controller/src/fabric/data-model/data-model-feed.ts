@@ -155,7 +155,7 @@ export class DataModelFeed {
     source.acquire();
     try {
       await source.ready();
-      const body = await source.validationRequest(fix);
+      const body = Buffer.concat([await source.validationRequest(fix), await this.#selfToCompare(router)]);
       const request = { contentType: EdgeCtrlType.ValidateDataStateRequest, body };
       const answer = await router.channel.request(request, { timeoutMs });
       const { origEntityCounts, copyEntityCounts, diffs } = decodeControl(
@@ -335,6 +335,16 @@ export class DataModelFeed {
     return true;
   }
 
+  /** What a router keeps of itself, as a continuation of the request to compare. */
+  async #selfToCompare(router: RouterConnection): Promise<Uint8Array> {
+    const self = router.can(RouterCapability.DataModel) ? await this.#parts.model.routerConfigs(router.id) : undefined;
+    const events = self === undefined ? [] : [routerEvent(self)];
+    return encodeControl(
+      edgeCtrlPb.RouterDataModelValidateRequestSchema,
+      events.length === 0 ? {} : { state: { events } },
+    );
+  }
+
   /** Tells a router that keeps it of itself, behind everything that it may refer to. Others never see this kind of event. */
   async #sendSelf(router: RouterConnection, subscription: Subscription, isCurrent: () => boolean): Promise<void> {
     if (!subscription.isSelfDue || !router.can(RouterCapability.DataModel)) return;
@@ -362,13 +372,16 @@ function sendFor(router: RouterConnection, { id }: Subscription, contentType: nu
 }
 
 /** A router drops a config that it is told no more: each comes with what names it. */
-function eventsOfRouter({ id, name, fingerprint, configs, isDisabled: disabled }: RouterConfigs) {
-  const isSynthetic = true;
-  const router = { id, name, fingerprint, configs: configs.map((config) => config.id), disabled };
+function eventsOfRouter(router: RouterConfigs) {
   return [
-    ...configs.map(({ data: dataJson, ...config }) => {
-      return { isSynthetic, model: { case: "config" as const, value: { ...config, dataJson } } };
+    ...router.configs.map(({ data: dataJson, ...config }) => {
+      return { isSynthetic: true, model: { case: "config" as const, value: { ...config, dataJson } } };
     }),
-    { isSynthetic, model: { case: "router" as const, value: router } },
+    routerEvent(router),
   ];
+}
+
+function routerEvent({ id, name, fingerprint, configs, isDisabled: disabled }: RouterConfigs) {
+  const value = { id, name, fingerprint, configs: configs.map((config) => config.id), disabled };
+  return { isSynthetic: true, model: { case: "router" as const, value } };
 }

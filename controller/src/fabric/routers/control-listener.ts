@@ -115,6 +115,7 @@ export class ControlListener {
       channel,
       version: parseVersionInfo(headers.getString(ControlHello.Version) ?? ""),
       listeners: this.#listenersOf(channel),
+      ctrlChanListeners: this.#ctrlChanListenersOf(channel),
       connectedAt: new Date(),
       maxQueuedBytes: options.maxQueuedBytes,
       share: mesh.router(record.id)?.share ?? this.#shares.of(record.id),
@@ -145,15 +146,32 @@ export class ControlListener {
     // A router with new header numbers may have the number of the old ones for what they mean on a grouped channel.
     const isNew = hasCapability(headers.get(ControlHello.CapabilitiesV2), RouterCapability.MultiChannel);
     const bytes = headers.get(isNew ? ControlHello.ListenersV2 : ControlHello.Listeners);
-    if (bytes === undefined) return [];
+    const problem = "the router's link listeners cannot be decoded; no router will dial it";
+    const decode = (given: Buffer) => decodeControl(ctrlPb.ListenersSchema, given).listeners;
+    return this.#decoded(channel, bytes, decode, problem) ?? [];
+  }
+
+  #ctrlChanListenersOf(channel: Channel): Record<string, string[]> | undefined {
+    const bytes = channel.hello.headers.get(ControlHello.CtrlChanListeners);
+    const problem = "where controllers could dial the router cannot be decoded";
+    const decode = (given: Buffer) => decodeControl(ctrlPb.CtrlChanListenersSchema, given).listeners;
+    const listeners = this.#decoded(channel, bytes, decode, problem);
+    return listeners && Object.fromEntries(listeners.map(({ address, groups }) => [address, groups]));
+  }
+
+  /** What a header of the hello says; a router that says it wrong is admitted without it. */
+  #decoded<T>(
+    channel: Channel,
+    bytes: Buffer | undefined,
+    decode: (bytes: Buffer) => T,
+    problem: string,
+  ): T | undefined {
+    if (bytes === undefined) return undefined;
     try {
-      return decodeControl(ctrlPb.ListenersSchema, bytes).listeners;
+      return decode(bytes);
     } catch (err) {
-      this.#parts.log.warn(
-        { routerId: channel.remoteId, err },
-        "the router's link listeners cannot be decoded; no router will dial it",
-      );
-      return [];
+      this.#parts.log.warn({ routerId: channel.remoteId, err }, problem);
+      return undefined;
     }
   }
 }

@@ -104,6 +104,18 @@ test("a router without the bit for several connections is read by the old number
   channel.close();
 });
 
+test.each([
+  ["are stored", encodeControl(ctrlPb.CtrlChanListenersSchema, { listeners: [{ address: "tls:c:1", groups: ["g"] }] })],
+  ["that cannot be read are not", Buffer.of(0xff)],
+])("addresses where controllers could dial a router %s", async (_name, value) => {
+  const headers = new Headers().set(ControlHello.CtrlChanListeners, value);
+  const router = await net.connect("r1", { generation: 2, headers });
+  await router.hello();
+  await eventually(() => expect(net.model.reports).toHaveLength(1));
+  const isReadable = value.length > 1;
+  expect(net.model.reports[0]?.ctrlChanListeners).toEqual(isReadable ? { "tls:c:1": ["g"] } : undefined);
+});
+
 test.each<[string, readonly number[], string, boolean]>([
   ["a router of OpenZiti 1.6", [], "1.6.20", false],
   ["one of 2.0, which says nothing of posture", [RouterCapability.MultiChannel], "2.0.3", true],

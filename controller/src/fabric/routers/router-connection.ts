@@ -52,6 +52,7 @@ interface RouterConnectionParts {
   readonly channel: Channel;
   readonly version: VersionInfo;
   readonly listeners: readonly RouterListener[];
+  readonly ctrlChanListeners?: Readonly<Record<string, readonly string[]>> | undefined;
   readonly connectedAt: Date;
   readonly maxQueuedBytes: number;
   readonly share: TimeShare;
@@ -65,6 +66,8 @@ export class RouterConnection {
   readonly version: VersionInfo;
   /** Replaced when the router says that they have changed. */
   listeners: readonly RouterListener[];
+  /** Where controllers could dial it; undefined: it does not say. */
+  readonly ctrlChanListeners: Readonly<Record<string, readonly string[]>> | undefined;
   readonly connectedAt: Date;
   /** Bits of `RouterCapability`; absent: a router that announces none. */
   readonly capabilities: Buffer | undefined;
@@ -92,6 +95,7 @@ export class RouterConnection {
     this.channel = parts.channel;
     this.version = parts.version;
     this.listeners = parts.listeners;
+    this.ctrlChanListeners = parts.ctrlChanListeners;
     this.connectedAt = parts.connectedAt;
     this.capabilities = parts.channel.hello.headers.get(ControlHello.CapabilitiesV2);
     this.log = parts.log;

@@ -157,8 +157,9 @@ export class SessionFeed {
     router.supportedProtocols = protocolUrls(body);
     router.hostname = body.hostname.slice(0, MAX_HELLO_TEXT);
     router.syncStatus = "SYNC_HELLO";
-    const { version, id: routerId, hostname } = router;
-    serveNotice(router, router.orderedLane, message, () => model.saveRouterReport({ routerId, version, hostname }));
+    const { version, id: routerId, hostname, ctrlChanListeners } = router;
+    const report = { routerId, version, hostname, ctrlChanListeners };
+    serveNotice(router, router.orderedLane, message, () => model.saveRouterReport(report));
     this.#startSync(router);
   }
 

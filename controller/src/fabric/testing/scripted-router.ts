@@ -42,6 +42,8 @@ export interface ScriptedRouterOptions {
   readonly hasFormerCircuits?: boolean;
   /** Raw header 10, in place of `listeners`. */
   readonly rawListeners?: Uint8Array;
+  /** Further headers of the hello. */
+  readonly headers?: Headers;
 }
 
 /** A router that says exactly what a test has it say, over a real control channel. Nothing it receives is lost: every message waits until it is asked for. */
@@ -66,7 +68,7 @@ export class ScriptedRouter {
 
   static async connect(options: ScriptedRouterOptions): Promise<ScriptedRouter> {
     const id = options.id ?? options.identity.id;
-    const headers = new Headers();
+    const headers = options.headers?.clone() ?? new Headers();
     const isNew = options.generation === 2;
     const version = options.version ?? `v${isNew ? "2.1.0" : "1.6.20"}|rev|2026-01-01|linux|amd64`;
     if (version !== "") headers.setString(ControlHello.Version, version);

@@ -30,9 +30,14 @@ export function fabricRouters(ctx: ModelContext, model: Model) {
       const { id, name, disabled: isDisabled } = row;
       return { id, name, fingerprint: row.fingerprint ?? "", configs: [], isDisabled };
     },
-    async saveRouterReport({ routerId, hostname, version }) {
+    async saveRouterReport({ routerId, hostname, version, ctrlChanListeners }) {
       const report = json({ hostname, version });
-      await db.updateTable("router").set({ report }).where("id", "=", routerId).execute();
+      const said = ctrlChanListeners === undefined ? {} : { ctrl_chan_listeners: json(ctrlChanListeners) };
+      await db
+        .updateTable("router")
+        .set({ report, ...said })
+        .where("id", "=", routerId)
+        .execute();
     },
     async saveRouterInterfaces(routerId, interfaces) {
       const text = json([...interfaces]);
