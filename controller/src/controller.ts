@@ -11,6 +11,7 @@ import {
   versionInfo,
 } from "@sallyport/wire";
 import { createApi } from "./api/api.ts";
+import { startTokens } from "./auth/tokens/tokens.ts";
 import { CertificateUpkeep } from "./certificates/certificate-upkeep.ts";
 import { requireNetworkKeys } from "./certificates/network-keys.ts";
 import { OperatorCertificates } from "./certificates/operator-certificates.ts";
@@ -122,11 +123,14 @@ export async function startController(options: ControllerOptions): Promise<Contr
       log,
     });
     stops.push({ name: "events", stop: () => events.close() });
+    const settings = modelSettings(config, file);
+    const now = () => new Date();
+    const { apiAddress } = settings;
+    const tokens = await startTokens({ store, pki, secrets, lives: settings.oidc, apiAddress, now, log });
+    stops.push({ name: "tokens", stop: () => tokens.close() });
     const ctx = {
-      ...{ store, secrets, log },
+      ...{ store, secrets, tokens, settings, now, log },
       pki: boundedPki(pki),
-      settings: modelSettings(config, file),
-      now: () => new Date(),
       events: events.dispatcher,
     };
     const model = createModel(ctx);

@@ -8,7 +8,7 @@ import { formatHostPort } from "@sallyport/wire";
 import type { AuthSettings } from "../auth/authentication.ts";
 import type { CertificateFiles } from "../certificates/operator-certificate.ts";
 import type { FabricSettings } from "../fabric/options.ts";
-import type { ModelSettings } from "../model/context.ts";
+import type { ModelSettings, OidcSettings } from "../model/context.ts";
 import { AUTHORITY_LIFETIMES, type Lifetimes } from "../pki/issue.ts";
 import type { StoreOptions } from "../store/database.ts";
 
@@ -34,7 +34,18 @@ export function modelSettings(config: ControllerConfig, file: string): ModelSett
     identityEnrollmentMs: config.edge.enrollment.identity,
     routerEnrollmentMs: config.edge.enrollment.router,
     totpIssuer: config.edge.totp.issuer,
+    oidc: oidcSettings(config.edge.oidc),
   };
+}
+
+export function oidcSettings({
+  accessToken,
+  idToken,
+  refreshToken,
+  keyLife,
+  ...rest
+}: ControllerConfig["edge"]["oidc"]): OidcSettings {
+  return { ...rest, accessMs: accessToken, idMs: idToken, refreshMs: refreshToken, keyMs: keyLife };
 }
 
 /** @throws ConfigError when the file of trusted certificates cannot be read */

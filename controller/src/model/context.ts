@@ -1,6 +1,8 @@
 import type { Logger } from "@sallyport/wire";
 import type { Kysely, Transaction } from "kysely";
 import type { ClientConfig } from "pg";
+import type { TokenLives } from "../auth/tokens/token-keys.ts";
+import type { Tokens } from "../auth/tokens/tokens.ts";
 import type { EventSink } from "../events/event.ts";
 import type { ChangeLog } from "../store/change-log.ts";
 import type { Outage } from "../store/outage.ts";
@@ -23,6 +25,16 @@ export interface ModelStore {
   transaction<T>(work: (trx: Transaction<Database>) => Promise<T>): Promise<T>;
 }
 
+/** Logins by OIDC (docs/controller.md, `edge.oidc`). */
+export interface OidcSettings extends TokenLives {
+  readonly enabled: boolean;
+  /** Further host names under which clients reach the provider. */
+  readonly hosts: readonly string[];
+  /** Besides the built-in ones. */
+  readonly redirectUris: readonly string[];
+  readonly postLogoutUris: readonly string[];
+}
+
 export interface ModelSettings {
   /** `host:port` of the Client API as it is advertised: the `iss` of enrollment tokens. */
   readonly apiAddress: string;
@@ -40,6 +52,7 @@ export interface ModelSettings {
   readonly snapshotFolder: string;
   /** How authenticator apps name the network beside the identity. */
   readonly totpIssuer: string;
+  readonly oidc: OidcSettings;
 }
 
 /** What every part of the model works with. */
@@ -48,6 +61,7 @@ export interface ModelContext {
   readonly pki: ModelPki;
   /** Seals what must not lie in the store in the clear. */
   readonly secrets: Secrets;
+  readonly tokens: Tokens;
   readonly settings: ModelSettings;
   readonly now: () => Date;
   /** Listens to events that the change log does not hold, such as logins. */

@@ -16,13 +16,13 @@ export interface Expiry {
   sweep(signal: AbortSignal): Promise<number>;
 }
 
-/** A statement that removes a batch: its part `gone` returns the removed rows. */
+/** A statement that removes a batch: its part `gone` returns the removed rows. Without changes it concerns no reader of the log. */
 interface BatchRemoval {
   readonly parts: RawBuilder<unknown>;
-  readonly changes: readonly [LoggedRows, ...LoggedRows[]];
+  readonly changes: readonly LoggedRows[];
 }
 
-export function expiries({ store, settings, now }: ModelContext): Expiry[] {
+export function expiries({ store, settings, tokens, now }: ModelContext): Expiry[] {
   const before = (seconds: number) => new Date(now().getTime() - seconds * SECOND);
   return [
     {
@@ -53,6 +53,18 @@ export function expiries({ store, settings, now }: ModelContext): Expiry[] {
           ],
         })),
     },
+    {
+      what: "logins in progress",
+      sweep: (signal) =>
+        inBatches(signal, () => ({
+          parts: sql`WITH gone AS (
+            DELETE FROM oidc_login WHERE id IN (
+              SELECT id FROM oidc_login WHERE expires_at <= ${now()} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)
+            RETURNING id)`,
+          changes: [],
+        })),
+    },
+    { what: "token keys", sweep: () => tokens.keys.sweep() },
   ];
 
   async function inBatches(signal: AbortSignal, removal: () => BatchRemoval): Promise<number> {
@@ -60,7 +72,12 @@ export function expiries({ store, settings, now }: ModelContext): Expiry[] {
       signal.throwIfAborted();
       const { parts, changes } = removal();
       const answer = sql<{ count: number }>`SELECT count(*)::int AS count FROM gone`;
-      const rows = await store.transaction((trx) => loggedWrite(trx, parts, { changes, answer }));
+      const [logged, ...further] = changes;
+      const rows = await store.transaction(async (trx) =>
+        logged === undefined
+          ? (await sql<{ count: number }>`${parts} ${answer}`.execute(trx)).rows
+          : loggedWrite(trx, parts, { changes: [logged, ...further], answer }),
+      );
       const removed = rows[0]?.count ?? 0;
       total += removed;
       if (removed < BATCH) return total;

@@ -21,6 +21,9 @@ import { PolicyMirror } from "./policy/policy-mirror.ts";
 import { Posture } from "./posture/posture.ts";
 import { PostureChecks } from "./posture/posture-checks.ts";
 import { ApiSessions } from "./session/api-sessions.ts";
+import { OidcLogins } from "./session/oidc-logins.ts";
+import { OidcSessions } from "./session/oidc-sessions.ts";
+import { Revocations } from "./session/revocations.ts";
 import { Sessions } from "./session/sessions.ts";
 
 /** The model on a store. It starts nothing: see `upkeep.ts` for what runs by time. */
@@ -51,6 +54,9 @@ export function createModel(ctx: ModelContext) {
     posture,
     apiSessions: new ApiSessions(ctx),
     sessions: new Sessions(ctx, posture),
+    oidcLogins: new OidcLogins(ctx),
+    oidcSessions: new OidcSessions(ctx),
+    revocations: new Revocations(ctx),
     traces: new Traces(ctx.now),
     /** How many rows the tables have, kept by the change log. */
     counts: new RowCounts(ctx.store),

@@ -1,4 +1,5 @@
 import { type SqlBool, sql } from "kysely";
+import { PUBLISH_MS } from "../auth/tokens/token-keys.ts";
 import type { ChangeRow } from "../store/change-log.ts";
 import { DatabaseUnavailableError } from "../store/outage.ts";
 import type { ModelContext } from "./context.ts";
@@ -81,7 +82,11 @@ export function startUpkeep(ctx: ModelContext, model: Model, onSwept?: (what: st
   }, SWEEP_MS).unref();
   const stopping = new AbortController();
   const expire = alone(async () => {
-    for (const { what, sweep: remove } of [...expiries(ctx), model.posture.stored.expiry]) {
+    if (await ctx.tokens.keys.rotateIfDue()) {
+      ctx.log.info({ minutes: PUBLISH_MS / 60_000 }, "a new key is published; it signs tokens after that time");
+    }
+    const revocations = { what: "revocations", sweep: (signal: AbortSignal) => model.revocations.sweep(signal) };
+    for (const { what, sweep: remove } of [...expiries(ctx), model.posture.stored.expiry, revocations]) {
       const removed = await remove(stopping.signal);
       if (removed > 0) ctx.log.info({ removed, what }, "removed what had expired");
       if (removed > 0) onSwept?.(what, removed);

@@ -158,6 +158,15 @@ export function leafExtensions(
   ];
 }
 
+/** Of a key that signs tokens: neither for TLS nor a CA. */
+export function tokenKeyExtensions(trustDomain: string): x509.Extension[] {
+  return [
+    new x509.BasicConstraintsExtension(false, undefined, true),
+    new x509.KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+    new x509.SubjectAlternativeNameExtension([{ type: "url", value: trustDomain }]),
+  ];
+}
+
 /** A certificate authority; `below` = how many authorities may stand between it and a leaf. */
 export function authorityExtensions(spiffeId: string, below: number): x509.Extension[] {
   return [

@@ -112,14 +112,15 @@ export async function rotate(material: PkiMaterial, rotation: Rotation): Promise
 }
 
 async function newKeys(serverKeyType: KeyType): Promise<{ controller: string; server: string }> {
-  const [controller, server] = await Promise.all([
-    createKeyPair(),
-    createKeyPair(serverKeyType === "rsa" ? "RSA-2048" : "P-256"),
-  ]);
+  const [controller, server] = await Promise.all([newKeyPair("ec"), newKeyPair(serverKeyType)]);
   return { controller: controller.keyPem, server: server.keyPem };
 }
 
-function keyTypeOf({ keyPem }: KeyedCertificate): KeyType {
+export function newKeyPair(type: KeyType): ReturnType<typeof createKeyPair> {
+  return createKeyPair(type === "rsa" ? "RSA-2048" : "P-256");
+}
+
+export function keyTypeOf({ keyPem }: KeyedCertificate): KeyType {
   return readPrivateKey(keyPem).asymmetricKeyType === "rsa" ? "rsa" : "ec";
 }
 

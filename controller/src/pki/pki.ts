@@ -1,5 +1,5 @@
-import { createPrivateKey, type KeyObject, sign, X509Certificate } from "node:crypto";
-import { fingerprint, type Identity, identityFromPem, type KeyedPem, splitPem, x509 } from "@sallyport/wire";
+import { X509Certificate } from "node:crypto";
+import { type Identity, identityFromPem, type KeyedPem, signingKeys, splitPem, x509 } from "@sallyport/wire";
 import { type Csr, isSpiffe, readCsr } from "./csr.ts";
 import {
   CLOCK_TOLERANCE_MS,
@@ -11,8 +11,19 @@ import {
   leafExtensions,
   leafOf,
   PkiError,
+  tokenKeyExtensions,
 } from "./issue.ts";
-import { alternativeNames, anchorsOf, issuerOf, type PkiMaterial, renew, trustDomainOf } from "./material.ts";
+import { JwtSigner } from "./jwt-signer.ts";
+import {
+  alternativeNames,
+  anchorsOf,
+  issuerOf,
+  keyTypeOf,
+  newKeyPair,
+  type PkiMaterial,
+  renew,
+  trustDomainOf,
+} from "./material.ts";
 import { reservedHostOf, reservedHosts } from "./reserved-names.ts";
 
 /** What the API is served with besides the network's own certificate. */
@@ -170,7 +181,27 @@ export class Pki {
     return this.#issue(csr, ["client"], [{ type: "url", value }], this.#lifetimes.session, this.#now());
   }
 
-  /** Fingerprint of the certificate whose key signs tokens now. */
+  /**
+   * A new key for tokens that prove sessions, of the type of the served key, with a certificate that is good for nothing else: verifiers know keys by their
+   * certificates. @returns the leaf alone
+   */
+  async createTokenKey(lifetimeMs: number): Promise<KeyedCertificate> {
+    const { keyPem } = await newKeyPair(keyTypeOf(this.#material.server));
+    const { pair } = await signingKeys(keyPem);
+    const issued = await issue(
+      {
+        subject: new x509.Name([{ O: ["Sallyport"] }, { CN: ["Sallyport token key"] }]),
+        publicKey: pair.publicKey,
+        notBefore: new Date(this.#now().getTime() - CLOCK_TOLERANCE_MS),
+        lifetimeMs,
+        extensions: tokenKeyExtensions(trustDomainOf(this.#material)),
+      },
+      issuerOf(this.#material, this.#now()),
+    );
+    return { certPem: issued.leafPem, keyPem };
+  }
+
+  /** Fingerprint of the certificate whose key signs enrollment tokens now. */
   get jwtSigner(): string {
     return this.#parts.jwt.kid;
   }
@@ -243,54 +274,4 @@ function prepare(material: PkiMaterial, api: ApiCertificates, sharedHosts: reado
       caPem: caBundlePem,
     }),
   };
-}
-
-interface Algorithm {
-  readonly name: "ES256" | "ES384" | "ES512" | "RS256";
-  readonly hash: string;
-}
-
-const BY_CURVE: Readonly<Record<string, Algorithm>> = {
-  prime256v1: { name: "ES256", hash: "sha256" },
-  secp384r1: { name: "ES384", hash: "sha384" },
-  secp521r1: { name: "ES512", hash: "sha512" },
-};
-
-/** Signs compact JWTs with one certificate's key; the algorithm follows from the key, `kid` is the certificate's fingerprint. */
-class JwtSigner {
-  readonly #privateKey: KeyObject;
-  readonly #algorithm: Algorithm;
-  readonly #header: string;
-  /** Fingerprint of the certificate. */
-  readonly kid: string;
-
-  constructor(keyed: KeyedCertificate) {
-    this.#privateKey = createPrivateKey(keyed.keyPem);
-    this.#algorithm = algorithmOf(this.#privateKey);
-    this.kid = fingerprint(new X509Certificate(leafOf(keyed.certPem)));
-    this.#header = encode({ alg: this.#algorithm.name, typ: "JWT", kid: this.kid });
-  }
-
-  sign(claims: Readonly<Record<string, unknown>>): string {
-    const signed = `${this.#header}.${encode(claims)}`;
-    const signature = sign(this.#algorithm.hash, Buffer.from(signed), {
-      key: this.#privateKey,
-      dsaEncoding: "ieee-p1363",
-    });
-    return `${signed}.${signature.toString("base64url")}`;
-  }
-}
-
-function algorithmOf(key: KeyObject): Algorithm {
-  if (key.asymmetricKeyType === "rsa") return { name: "RS256", hash: "sha256" };
-  const algorithm = BY_CURVE[key.asymmetricKeyDetails?.namedCurve ?? ""];
-  if (!algorithm)
-    throw new PkiError(
-      `expected an RSA key or an EC key on P-256, P-384 or P-521 for signing tokens, found ${key.asymmetricKeyType}`,
-    );
-  return algorithm;
-}
-
-function encode(value: unknown): string {
-  return Buffer.from(JSON.stringify(value)).toString("base64url");
 }

@@ -202,7 +202,7 @@ export class ChangeLog {
     this.#options = {
       isSoleWriter: false,
       isHeld: () => true,
-      pollMs: 1_000,
+      pollMs: 500,
       maxAgeSeconds: 3_600,
       pruneEveryMs: 60_000,
       ...options,

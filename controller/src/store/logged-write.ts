@@ -3,6 +3,7 @@ import { type CompiledQuery, type QueryExecutorProvider, type RawBuilder, sql } 
 import type { Change } from "./change-log.ts";
 import { type Executor, Statement, withOptions } from "./driver/statement.ts";
 import type { Semantic } from "./schema.ts";
+import type { ApiSessionKind, RevocationType } from "./session-tables.ts";
 
 /** Rows that a statement changes, and how they stand in the change log. */
 export interface LoggedRows {
@@ -91,6 +92,8 @@ export type ChangeKind =
   | "api_session"
   | "api_session_certificate"
   | "session"
+  | "revocation"
+  | "token_key"
   /** What is known of an identity's devices: no table, the row only says that its services look different now. */
   | "posture_state";
 
@@ -98,7 +101,8 @@ export type ChangeKind =
  * `before` of change-log rows, by kind; other kinds carry null.
  * - the three policies, identity, service, router: the old row's `attrs`/selectors as `{ attrs }` or `PolicyBefore`;
  * - auth_policy, mfa: what says whose sessions may have become full by it;
- * - api_session, session: `{ token, identityId, … }`, because a deleted row cannot be read any more.
+ * - api_session, session: `{ token, identityId, … }`, because a deleted row cannot be read any more;
+ * - revocation: what it revokes and until when, so that it counts before it was read.
  */
 export interface PolicyBefore {
   readonly semantic: Semantic;
@@ -122,6 +126,12 @@ export interface MfaBefore {
 export interface ApiSessionBefore {
   token: string;
   identityId: string;
+  kind: ApiSessionKind;
+}
+/** Also of the row that says that it was made. */
+export interface RevocationBefore {
+  type: RevocationType;
+  expiresAt: string;
 }
 export interface SessionBefore {
   token: string;
@@ -132,7 +142,12 @@ export interface SessionBefore {
 }
 
 /** The columns from which a statement takes the state before: see `loggedWrite`. */
-export const API_SESSION_BEFORE: Record<keyof ApiSessionBefore, string> = { token: "token", identityId: "identity_id" };
+export const API_SESSION_BEFORE: Record<keyof ApiSessionBefore, string> = {
+  token: "token",
+  identityId: "identity_id",
+  kind: "kind",
+};
+export const REVOCATION_BEFORE: Record<keyof RevocationBefore, string> = { type: "type", expiresAt: "expires_at" };
 export const SESSION_BEFORE: Record<keyof SessionBefore, string> = {
   token: "token",
   apiSessionId: "api_session_id",

@@ -7,32 +7,22 @@
  */
 import type { Permission, PrecedenceName } from "@sallyport/wire";
 import type { ColumnType, Generated, GeneratedAlways, JSONColumnType } from "kysely";
+import type { EntityTable, JsonColumn, JsonDefault, NamedTable, Time, TimeDefault, TimeOrNull } from "./columns.ts";
+import type {
+  ApiSessionCertificateTable,
+  ApiSessionTable,
+  OidcLoginTable,
+  OidcSessionTable,
+  RevocationTable,
+  SessionTable,
+  TokenKeyTable,
+} from "./session-tables.ts";
 
-/** A JSON column: read as a value, written as JSON text (`json()` in `model/entity.ts`). */
-export type JsonColumn<T> = ColumnType<T, string, string>;
-export type JsonDefault<T> = ColumnType<T, string | undefined, string>;
-/** A time column, millisecond precision. */
-export type Time = ColumnType<Date, Date, Date>;
-export type TimeDefault = ColumnType<Date, Date | undefined, Date>;
-export type TimeOrNull = ColumnType<Date | null, Date | null | undefined, Date | null>;
-
-export type Tags = Record<string, string | number | boolean | null>;
+export type { Tags } from "./columns.ts";
 export type Semantic = "AllOf" | "AnyOf";
 export type IdentityType = "Default" | "Device" | "Router" | "Service" | "User";
 export type AuthenticatorMethod = "cert" | "updb";
 export type EnrollmentMethod = "ott" | "ottca" | "updb" | "erott" | "trott";
-
-interface EntityTable {
-  id: string;
-  tags: JsonDefault<Tags>;
-  is_system: Generated<boolean>;
-  created_at: TimeDefault;
-  updated_at: TimeDefault;
-}
-
-interface NamedTable extends EntityTable {
-  name: string;
-}
 
 export interface ExtJwtSignerTable extends NamedTable {
   issuer: string;
@@ -51,6 +41,11 @@ export interface ExtJwtSignerTable extends NamedTable {
   client_id: string | null;
   scopes: Generated<string[]>;
   target_token: Generated<string>;
+  enroll_to_cert: Generated<boolean>;
+  enroll_to_token: Generated<boolean>;
+  enroll_name_claim: string | null;
+  enroll_attribute_claim: string | null;
+  enroll_auth_policy_id: string | null;
 }
 
 export interface AuthPolicyTable extends NamedTable {
@@ -188,7 +183,11 @@ export interface EnrollmentTable extends EntityTable {
   expires_at: Time;
 }
 
+/** What configs of a type are for; never changed. */
+export type ConfigTarget = "service" | "router" | "other";
+
 export interface ConfigTypeTable extends NamedTable {
+  target: Generated<ConfigTarget>;
   schema: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>;
 }
 
@@ -207,6 +206,12 @@ export interface ServiceTable extends NamedTable {
 
 export interface ServiceConfigTable {
   service_id: string;
+  config_type_id: string;
+  config_id: string;
+}
+
+export interface RouterConfigTable {
+  router_id: string;
   config_type_id: string;
   config_id: string;
 }
@@ -300,38 +305,6 @@ export interface PolicyRefTable<Side extends string> {
   entity_id: string;
 }
 
-export interface ApiSessionTable extends EntityTable {
-  token: string;
-  identity_id: string;
-  authenticator_id: string;
-  ip_address: string;
-  config_types: Generated<string[]>;
-  is_mfa_required: Generated<boolean>;
-  is_mfa_complete: Generated<boolean>;
-  /** When TOTP was last passed in this session. */
-  mfa_passed_at: TimeOrNull;
-  improper_client_cert_chain: Generated<boolean>;
-  cert_fingerprints: Generated<string[]>;
-  last_activity_at: TimeDefault;
-}
-
-export interface ApiSessionCertificateTable extends EntityTable {
-  api_session_id: string;
-  subject: string;
-  fingerprint: string;
-  cert_pem: string;
-  valid_from: Time;
-  valid_to: Time;
-}
-
-export interface SessionTable extends EntityTable {
-  token: string;
-  api_session_id: string;
-  identity_id: string;
-  service_id: string;
-  type: Permission;
-}
-
 export interface Database extends EngineTables {
   ext_jwt_signer: ExtJwtSignerTable;
   auth_policy: AuthPolicyTable;
@@ -347,6 +320,7 @@ export interface Database extends EngineTables {
   config: ConfigTable;
   service: ServiceTable;
   service_config: ServiceConfigTable;
+  router_config: RouterConfigTable;
   identity_service_config: IdentityServiceConfigTable;
   posture_check: PostureCheckTable;
   posture_report: PostureReportTable;
@@ -359,7 +333,11 @@ export interface Database extends EngineTables {
   service_edge_router_policy_ref: PolicyRefTable<"service" | "router">;
   api_session: ApiSessionTable;
   api_session_certificate: ApiSessionCertificateTable;
+  oidc_session: OidcSessionTable;
+  oidc_login: OidcLoginTable;
   session: SessionTable;
+  revocation: RevocationTable;
+  token_key: TokenKeyTable;
 }
 
 /** What happened to an entity: one row per change, written in the transaction of the change. */

@@ -37,6 +37,16 @@ describe("controller.yml", () => {
         apiSessionTimeout: 1_800_000,
         enrollment: { identity: 10_800_000, router: 10_800_000, sharedHosts: [] },
         totp: { issuer: "Sallyport" },
+        oidc: {
+          enabled: false,
+          accessToken: 1_800_000,
+          idToken: 1_800_000,
+          refreshToken: 86_400_000,
+          keyLife: 7_776_000_000,
+          hosts: [],
+          redirectUris: [],
+          postLogoutUris: [],
+        },
       },
       auth: {
         rateLimits: {
@@ -189,6 +199,51 @@ database: { dir: database }
         expect.stringContaining("c.yml:4:27: api.web.allowedOrigins[0]: expected an origin, https://host"),
       ]);
     }
+  });
+
+  it("takes addresses to come back to and host names of OIDC, and names what is none", () => {
+    const text = (key: string, value: string) => `${MINIMAL}edge: { oidc: { ${key}: [${JSON.stringify(value)}] } }\n`;
+    const good: [string, string[]][] = [
+      [
+        "redirectUris",
+        [
+          "https://console.example.org/auth/callback",
+          "http://127.0.0.1:*/",
+          "app.example:/back",
+          "https://[::1]:*/x?y",
+        ],
+      ],
+      ["postLogoutUris", ["openziti://auth/logout"]],
+      ["hosts", ["ctrl.example.org", "*.example.org", "10.0.0.1", "::1"]],
+    ];
+    for (const [key, values] of good) {
+      for (const value of values) expect([value, problems(text(key, value))]).toEqual([value, []]);
+    }
+    const bad: [string, string[]][] = [
+      [
+        "redirectUris",
+        ["/callback", "https://u:p@h/", "https://h/#a", "https://*/", `https://h/${"a".repeat(1_024)}`, "https://h/ b"],
+      ],
+      ["hosts", ["ctrl:1280", "*", "a.*.b", "https://h", "a/b"]],
+    ];
+    for (const [key, values] of bad) {
+      for (const value of values) {
+        expect([value, problems(text(key, value))]).toEqual([
+          value,
+          [expect.stringContaining(`edge.oidc.${key}[0]: expected a`)],
+        ]);
+      }
+    }
+  });
+
+  it("wants refresh tokens of OIDC that outlive access tokens", () => {
+    const oidc = (keys: string) => problems(`${MINIMAL}edge: { oidc: { ${keys} } }\n`);
+    expect(oidc("accessToken: 2m, refreshToken: 3m")).toEqual([]);
+    expect(oidc("accessToken: 30m, refreshToken: 30m")).toEqual([
+      'c.yml:5:44: edge.oidc.refreshToken: expected a duration that is longer than that of accessToken by at least 1m, found "30m"',
+    ]);
+    expect(oidc("accessToken: 59s")).toEqual([expect.stringContaining("expected a duration from 1m to 24h")]);
+    expect(oidc("keyLife: 1h")).toEqual([expect.stringContaining("expected a duration from 1d to 3650d")]);
   });
 
   it("puts environment variables in, and says which are missing", () => {

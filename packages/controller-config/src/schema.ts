@@ -1,6 +1,17 @@
 import { z } from "zod";
 import { eventsSchema } from "./events.ts";
-import { duration, file, integer, listenAddress, network, origin, postgresUrl, publicAddress } from "./values.ts";
+import {
+  duration,
+  file,
+  hostName,
+  integer,
+  listenAddress,
+  network,
+  origin,
+  postgresUrl,
+  publicAddress,
+  redirectUri,
+} from "./values.ts";
 
 /** Attempts: `burst` at once, and `perMinute` in the long run. */
 function rate(burst: number, perMinute: number) {
@@ -9,6 +20,27 @@ function rate(burst: number, perMinute: number) {
 
 const LOG_FORMATS = ["auto", "json", "text"] as const;
 const LEVELS = ["debug", "info", "warn", "error"] as const;
+
+/** A refresh token has to outlive the access token by so much: a client needs that time to use it. */
+const REFRESH_MARGIN_MS = 60_000;
+
+/** Logins by OIDC. */
+const oidc = z
+  .object({
+    enabled: z.boolean("true or false").default(false),
+    accessToken: duration("30m", "1m", "24h"),
+    idToken: duration("30m", "1m", "24h"),
+    refreshToken: duration("24h", "2m", "90d"),
+    keyLife: duration("90d", "1d", "3650d"),
+    hosts: z.array(hostName, "a list of hosts").default([]),
+    redirectUris: z.array(redirectUri, "a list of addresses").default([]),
+    postLogoutUris: z.array(redirectUri, "a list of addresses").default([]),
+  })
+  .refine(({ accessToken, refreshToken }) => refreshToken >= accessToken + REFRESH_MARGIN_MS, {
+    path: ["refreshToken"],
+    message: "a duration that is longer than that of accessToken by at least 1m",
+  })
+  .prefault({});
 
 /** The whole of `controller.yml`. Durations become milliseconds, addresses {@link HostPort}. */
 export const controllerConfigSchema = z.object({
@@ -63,6 +95,7 @@ export const controllerConfigSchema = z.object({
             .default("Sallyport"),
         })
         .prefault({}),
+      oidc,
     })
     .prefault({}),
   /** Limits on attempts, and where key sets of token issuers may be fetched from. */

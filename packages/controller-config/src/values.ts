@@ -34,6 +34,25 @@ export const origin = z
   .string(ORIGIN)
   .refine((text) => /^https?:/.test(text) && URL.parse(text)?.origin === text, ORIGIN);
 
+const REDIRECT_URI =
+  "an address to come back to, such as https://console.example.org/auth/callback, without user name and fragment; its port may be *";
+/** Where a login may end: compared as text, but for a port that is `*`. */
+export const redirectUri = z.string(REDIRECT_URI).refine((text) => {
+  const url = URL.parse(text.replace(/^([a-z][a-z0-9+.-]*:\/\/[^/?#]*):\*(?=[/?#]|$)/i, "$1:1"));
+  return (
+    url !== null &&
+    text.length <= 1_024 &&
+    /^[!-~]+$/.test(text) &&
+    !text.includes("#") &&
+    `${url.username}${url.password}` === ""
+  );
+}, REDIRECT_URI);
+
+const HOST = "a host name or an address, without a port; *.example.org stands for one label in front";
+export const hostName = z
+  .string(HOST)
+  .refine((text) => isIP(text) !== 0 || /^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(text), HOST);
+
 /** A duration such as `30m` or `365d`; its value is in milliseconds. */
 export function duration(fallback: string, min: string, max?: string) {
   const least = durationMs(min) ?? 0;

@@ -70,6 +70,20 @@ edge:
     # How long enrollment tokens are good.
     # identity: 3h
     # router: 3h
+  # Logins by OIDC, as clients of OpenZiti 2.x use them.
+  oidc:
+    # enabled: false
+    # How long tokens are good. Each use of a refresh token replaces it by one that is good for as long again.
+    # accessToken: 30m
+    # idToken: 30m
+    # refreshToken: 24h
+    # How long a key signs tokens before a new one takes its place. Nobody is logged out by that.
+    # keyLife: 90d
+    # Further host names under which clients reach the controller; *.example.org stands for one label in front.
+    # hosts: []
+    # Where logins and logouts may lead back to, besides loopback addresses, openziti://auth/… and the pages of api.web.allowedOrigins.
+    # redirectUris: []
+    # postLogoutUris: []
 
 auth:
   # Attempts to authenticate or enroll: so many at once, and so many a minute in the long run. What comes beyond is asked to come again later.

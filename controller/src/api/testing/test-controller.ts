@@ -8,8 +8,9 @@ import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { type Identity, silentLogger, TlsPort } from "@sallyport/wire";
 import type { AuthSettings } from "../../auth/authentication.ts";
 import { hashPassword } from "../../auth/password.ts";
+import { startTokens } from "../../auth/tokens/tokens.ts";
 import { type HttpApi, startHttp } from "../../http/server.ts";
-import type { ModelContext } from "../../model/context.ts";
+import type { ModelContext, OidcSettings } from "../../model/context.ts";
 import { createFabricModel } from "../../model/fabric/fabric-model.ts";
 import { createModel, type Model } from "../../model/model.ts";
 import { seed, seedAdmin } from "../../model/seeds.ts";
@@ -73,7 +74,11 @@ export interface TestController {
 }
 
 export async function startTestController(
-  options: TestStoreOptions & { readonly auth?: AuthSettings } = {},
+  options: TestStoreOptions & {
+    readonly auth?: AuthSettings;
+    /** Lets clients log in by OIDC, with these settings in place of the defaults. */
+    readonly oidc?: Partial<OidcSettings>;
+  } = {},
 ): Promise<TestController> {
   const { store, drop } = await testStore(options);
   const log = options.log ?? silentLogger;
@@ -88,18 +93,15 @@ export async function startTestController(
   const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: pki.serverIdentity, log: silentLogger });
   const snapshotFolder = await mkdtemp(join(tmpdir(), "sallyport-snapshots-"));
   const clock = { offsetMs: 0 };
+  const now = () => new Date(Date.now() + clock.offsetMs);
+  const secrets = new Secrets(randomBytes(32));
+  const apiAddress = `localhost:${port.port}`;
+  const oidc = { ...TEST_TIMES.oidc, enabled: options.oidc !== undefined, ...options.oidc };
+  const tokens = await startTokens({ store, pki, secrets, lives: oidc, apiAddress, now, log });
+  const ctrlAddresses = [`tls:${apiAddress}`];
   const ctx: ModelContext = {
-    store,
-    pki,
-    secrets: new Secrets(randomBytes(32)),
-    settings: {
-      ...TEST_TIMES,
-      apiAddress: `localhost:${port.port}`,
-      ctrlAddresses: [`tls:localhost:${port.port}`],
-      snapshotFolder,
-    },
-    now: () => new Date(Date.now() + clock.offsetMs),
-    log,
+    ...{ store, pki, secrets, tokens, now, log },
+    settings: { ...TEST_TIMES, apiAddress, ctrlAddresses, snapshotFolder, oidc },
   };
   await seed(store);
   await seedAdmin(store, { name: "Default Admin", username: "admin", passwordHash: await hashPassword("admin") });
@@ -225,6 +227,7 @@ export async function startTestController(
       fabricModel.close();
       await http.close();
       await upkeep.stop();
+      tokens.close();
       await port.close();
       await drop();
       await rm(snapshotFolder, { recursive: true, force: true });

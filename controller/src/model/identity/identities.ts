@@ -17,7 +17,7 @@ import type { IdentityTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { findByIdOrName, found, json, requireName, updateAttributed, updateEntity } from "../entity.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
-import { endApiSessions } from "../session/session-removal.ts";
+import { ENDED_API_SESSION, endApiSessions, REVOKED, revokeEnded } from "../session/session-removal.ts";
 import { translated } from "../store-errors.ts";
 import { claimAuthenticatorId } from "./cas.ts";
 import { ENROLLMENT_COLUMNS, type Enrollments } from "./enrollments.ts";
@@ -47,7 +47,8 @@ const CREATE = new LoggedStatement<never>(
 );
 /** Removes also what the database would remove with the row: it would do so without rows in the change log. */
 const REMOVE = new LoggedStatement<never>(
-  `WITH ended AS (DELETE FROM api_session WHERE identity_id = $1 RETURNING id, token, identity_id),
+  `WITH ended AS (DELETE FROM api_session WHERE identity_id = $1 RETURNING ${ENDED_API_SESSION}),
+    ${revokeEnded("ended")},
     sessions AS (SELECT s.* FROM session s JOIN ended ON ended.id = s.api_session_id),
     service_policies AS (DELETE FROM service_policy_ref WHERE identity_id = $1 RETURNING policy_id),
     router_policies AS (DELETE FROM edge_router_policy_ref WHERE identity_id = $1 RETURNING policy_id),
@@ -59,6 +60,7 @@ const REMOVE = new LoggedStatement<never>(
     changes: [
       { kind: "session", op: "delete", of: "sessions", before: SESSION_BEFORE },
       { kind: "api_session", op: "delete", of: "ended", before: API_SESSION_BEFORE },
+      REVOKED,
       { kind: "service_policy", op: "update", of: "service_policies", key: "policy_id" },
       { kind: "edge_router_policy", op: "update", of: "router_policies", key: "policy_id" },
       { kind: "authenticator", op: "delete", of: "authenticators" },

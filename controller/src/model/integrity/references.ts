@@ -99,12 +99,13 @@ async function remove(db: Db, { child, has_id }: ForeignKey, among: RawBuilder<b
   if (child === "api_session") return void (await endApiSessions(db, sql`a.id IN ${ids}`));
   if (child === "session") return void (await endSessions(db, sql`s.id IN ${ids}`));
   if (child === "terminator") return void (await removeTerminators(db, sql`t.id IN ${ids}`));
-  const owner = has_id ? { kind: child as ChangeKind, column: "id" } : ownerOf(child);
+  const isEntity = has_id && child !== "oidc_login";
+  const owner = isEntity ? { kind: child as ChangeKind, column: "id" } : ownerOf(child);
   if (owner === undefined) return void (await sql`DELETE FROM ${sql.table(child)} c WHERE ${among}`.execute(db));
   await loggedWrite(
     db,
     sql`WITH gone AS (DELETE FROM ${sql.table(child)} c WHERE ${among} RETURNING c.${sql.ref(owner.column)} AS id)`,
-    { changes: [{ kind: owner.kind, op: has_id ? "delete" : "update", of: "gone", isDistinct: true }] },
+    { changes: [{ kind: owner.kind, op: isEntity ? "delete" : "update", of: "gone", isDistinct: true }] },
   );
 }
 
@@ -113,6 +114,7 @@ function ownerOf(table: string): { kind: ChangeKind; column: string } | undefine
   const policy = /^(.*_policy)_ref$/.exec(table)?.[1];
   if (policy !== undefined) return { kind: policy as ChangeKind, column: "policy_id" };
   if (table === "service_config") return { kind: "service", column: "service_id" };
+  if (table === "router_config") return { kind: "router", column: "router_id" };
   if (table === "identity_service_config") return { kind: table, column: "identity_id" };
   return undefined;
 }

@@ -6,7 +6,7 @@ import { appendChange } from "../../store/change-log.ts";
 import { likely, Statement } from "../../store/driver/statement.ts";
 import { randomEntityId, timeOrderedId } from "../../store/ids.ts";
 import { LoggedStatement, loggedWrite } from "../../store/logged-write.ts";
-import type { ApiSessionCertificateTable, ApiSessionTable } from "../../store/schema.ts";
+import type { ApiSessionCertificateTable, ApiSessionTable } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { transact } from "../store-errors.ts";
 import { endApiSessions } from "./session-removal.ts";

@@ -4,7 +4,14 @@
  */
 
 import { type RawBuilder, type SqlBool, sql } from "kysely";
-import { API_SESSION_BEFORE, loggedWrite, SESSION_BEFORE, TERMINATOR_BEFORE } from "../../store/logged-write.ts";
+import {
+  API_SESSION_BEFORE,
+  type LoggedRows,
+  loggedWrite,
+  REVOCATION_BEFORE,
+  SESSION_BEFORE,
+  TERMINATOR_BEFORE,
+} from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
 
 export interface EndedSession {
@@ -12,11 +19,39 @@ export interface EndedSession {
   readonly identityId: string;
 }
 
+/** The columns of a removed API session that its end needs: for the change log, and for {@link revokeEnded}. */
+export const ENDED_API_SESSION = "id, token, identity_id, kind, access_until";
+
+/** Routers get revocations by the clock of their network: what is left of a token there is covered, too. */
+const REVOCATION_MARGIN = "1 minute";
+
+/**
+ * A part of a statement that removes API sessions: `revoked` revokes the access tokens that are left of the removed rows in the part `of`, which returns
+ * {@link ENDED_API_SESSION}. Verifiers that hold no rows, such as routers, refuse them by that.
+ */
+export function revokeEnded(of: string): string {
+  return `revoked AS (
+    INSERT INTO revocation (id, type, identity_id, expires_at)
+    SELECT id, 'API_SESSION', identity_id, access_until + interval '${REVOCATION_MARGIN}' FROM ${of}
+    WHERE kind = 'oidc' AND access_until > now()
+    ON CONFLICT (id) DO UPDATE SET expires_at = greatest(revocation.expires_at, excluded.expires_at), updated_at = now()
+    RETURNING id, type, expires_at)`;
+}
+
+/** How {@link revokeEnded} stands in the change log. */
+export const REVOKED: LoggedRows = { kind: "revocation", op: "create", of: "revoked", before: REVOCATION_BEFORE };
+
 /**
  * Deletes the API sessions (`a`) that fulfil the condition, with their sessions. Answers the ids. They are locked first: a session that is being made below
  * one is then there for the statement that deletes, and its end is in the change log.
+ *
+ * @param options `isRevoked`: their tokens need no revocation of their own
  */
-export async function endApiSessions(trx: Db, condition: RawBuilder<SqlBool>): Promise<string[]> {
+export async function endApiSessions(
+  trx: Db,
+  condition: RawBuilder<SqlBool>,
+  { isRevoked = false }: { readonly isRevoked?: boolean } = {},
+): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`SELECT a.id FROM api_session a WHERE ${condition} FOR UPDATE OF a`.execute(
     trx,
   );
@@ -25,12 +60,14 @@ export async function endApiSessions(trx: Db, condition: RawBuilder<SqlBool>): P
   await loggedWrite(
     trx,
     sql`
-    WITH gone AS (DELETE FROM api_session a WHERE a.id = ANY (${ids}::text[]) RETURNING a.id, a.token, a.identity_id),
-    sessions AS (SELECT s.* FROM session s JOIN gone ON gone.id = s.api_session_id)`,
+    WITH gone AS (DELETE FROM api_session a WHERE a.id = ANY (${ids}::text[]) RETURNING ${sql.raw(ENDED_API_SESSION)}),
+    sessions AS (SELECT s.* FROM session s JOIN gone ON gone.id = s.api_session_id)
+    ${isRevoked ? sql`` : sql.raw(`, ${revokeEnded("gone")}`)}`,
     {
       changes: [
         { kind: "session", op: "delete", of: "sessions", before: SESSION_BEFORE },
         { kind: "api_session", op: "delete", of: "gone", before: API_SESSION_BEFORE },
+        ...(isRevoked ? [] : [REVOKED]),
       ],
     },
   );

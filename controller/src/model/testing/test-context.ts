@@ -14,20 +14,36 @@ export const TEST_TIMES: Omit<ModelSettings, "apiAddress" | "ctrlAddresses" | "s
   expiredEnrollmentsMs: 30 * 86_400_000,
   upkeepMs: 60_000,
   totpIssuer: "test.example",
+  oidc: {
+    enabled: false,
+    accessMs: 30 * 60_000,
+    idMs: 30 * 60_000,
+    refreshMs: 24 * 60 * 60_000,
+    keyMs: 90 * 86_400_000,
+    hosts: [],
+    redirectUris: [],
+    postLogoutUris: [],
+  },
 };
 
 /** The surroundings of a part of the model that needs the store only. */
 export function testContext(store: Store): ModelContext {
-  const pki = new Proxy({} as ModelContext["pki"], {
-    get: (_target, name) => {
-      throw new Error(`this test gave the model no PKI, and something asked it for ${String(name)}`);
-    },
-  });
+  const pki = absent<ModelContext["pki"]>("PKI");
+  const tokens = absent<ModelContext["tokens"]>("tokens");
   const settings = {
     ...TEST_TIMES,
     apiAddress: "localhost:1280",
     ctrlAddresses: ["tls:localhost:1280"],
     snapshotFolder: join(tmpdir(), "sallyport-no-snapshots"),
   };
-  return { store, pki, secrets: new Secrets(randomBytes(32)), settings, now: () => new Date(), log: silentLogger };
+  const secrets = new Secrets(randomBytes(32));
+  return { store, pki, secrets, tokens, settings, now: () => new Date(), log: silentLogger };
+}
+
+function absent<T extends object>(what: string): T {
+  return new Proxy({} as T, {
+    get: (_target, name) => {
+      throw new Error(`this test gave the model no ${what}, and something asked for ${String(name)}`);
+    },
+  });
 }

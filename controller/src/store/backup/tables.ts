@@ -8,9 +8,9 @@ export interface BackupTable {
 
 /**
  * Not kept: the change log (it serves programs that run, and names transactions of one server), who works on the database (without it a restored one
- * begins a new life), and the record of migrations (the manifest lists them, and restoring applies them).
+ * begins a new life), the record of migrations (the manifest lists them, and restoring applies them), and logins in progress.
  */
-const LEFT_OUT = ["change_log", "schema_migration", "controller_epoch"];
+const LEFT_OUT = ["change_log", "schema_migration", "controller_epoch", "oidc_login"];
 
 /** Settings that mean something in one server only. */
 export const LEFT_OUT_SETTINGS = ["change-log-pruned"];

@@ -14,6 +14,9 @@ import { enrollmentCode } from "./0015_enrollment_code.ts";
 import { epoch } from "./0020_epoch.ts";
 import { caJwt } from "./0021_ca_jwt.ts";
 import { sessionsOfAKind } from "./0022_sessions_of_a_kind.ts";
+import { oidc } from "./0023_oidc.ts";
+import { tokenEnrollment } from "./0024_token_enrollment.ts";
+import { generation2 } from "./0025_generation_2.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
 export const migrations: readonly Migration[] = [
@@ -32,4 +35,7 @@ export const migrations: readonly Migration[] = [
   epoch,
   caJwt,
   sessionsOfAKind,
+  oidc,
+  tokenEnrollment,
+  generation2,
 ];
