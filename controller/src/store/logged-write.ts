@@ -127,6 +127,12 @@ export interface ApiSessionBefore {
   token: string;
   identityId: string;
   kind: ApiSessionKind;
+  /** Its OIDC login was not complete: it had no tokens. */
+  isPending: boolean;
+}
+/** Of an update of a session of kind `oidc`, when tokens were made. */
+export interface ApiSessionUpdateBefore {
+  tokens: "created" | "refreshed" | "exchanged";
 }
 /** Also of the row that says that it was made. */
 export interface RevocationBefore {
@@ -146,6 +152,7 @@ export const API_SESSION_BEFORE: Record<keyof ApiSessionBefore, string> = {
   token: "token",
   identityId: "identity_id",
   kind: "kind",
+  isPending: "kind = 'oidc' AND access_until IS NULL",
 };
 export const REVOCATION_BEFORE: Record<keyof RevocationBefore, string> = { type: "type", expiresAt: "expires_at" };
 export const SESSION_BEFORE: Record<keyof SessionBefore, string> = {

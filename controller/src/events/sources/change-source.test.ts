@@ -1,6 +1,7 @@
 import { silentLogger } from "@sallyport/wire";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beginOidcLogin, loginByOidc } from "../../api/testing/oidc-client.ts";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import { summarize } from "../../model/summary.ts";
 import { Dispatcher } from "../dispatcher.ts";
@@ -17,7 +18,7 @@ let counts: CountSource;
 const online = new Set<string>();
 
 beforeAll(async () => {
-  c = await startTestController();
+  c = await startTestController({ oidc: {} });
   const { db, changes } = c.ctx.store;
   dispatcher = new Dispatcher({ sourceId: "ctrl1", log: silentLogger });
   const terminators = new TerminatorSource({
@@ -106,6 +107,22 @@ describe("events of the store", () => {
     expect(events.map((event) => event.event_type)).toEqual(["created", "deleted"]);
     for (const event of events)
       expect(event).toMatchObject({ type: "legacy", token: event.id, identity_id: identityId });
+  });
+
+  it("tell of sessions by OIDC from their first tokens on, and of each time that they get new ones", async () => {
+    const who = { username: "user", password: "swordfish-99" };
+    let id = "";
+    const events = await during("apiSession", {}, async () => {
+      await c.model.apiSessions.delete(await beginOidcLogin(c, who));
+      ({ id } = await loginByOidc(c, who));
+      const until = { accessUntil: new Date(Date.now() + 60_000), expiresAt: new Date(Date.now() + 120_000) };
+      const { refreshJti } = (await c.model.oidcSessions.subjectOf(id)) ?? {};
+      await c.model.oidcSessions.rotate(id, refreshJti ?? "", { refreshJti: "next", ...until });
+      await c.model.oidcSessions.extend(id, until.accessUntil);
+      await c.model.oidcSessions.end(id, "logout");
+    });
+    expect(events.map(({ event_type: type }) => type)).toEqual(["created", "refreshed", "exchanged", "deleted"]);
+    for (const event of events) expect(event).toMatchObject({ id, type: "jwt", token: id });
   });
 
   it("tell of terminators with the numbers of their service", async () => {

@@ -2,8 +2,9 @@ import { randomUUID } from "node:crypto";
 import { type Logger, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import type { ChangeLog, ChangeRow } from "../../store/change-log.ts";
-import type { ApiSessionBefore, SessionBefore } from "../../store/logged-write.ts";
+import type { ApiSessionBefore, ApiSessionUpdateBefore, SessionBefore } from "../../store/logged-write.ts";
 import type { Database } from "../../store/schema.ts";
+import type { ApiSessionKind } from "../../store/session-tables.ts";
 import type { Dispatcher } from "../dispatcher.ts";
 import type { TerminatorSource } from "./terminator-source.ts";
 
@@ -136,20 +137,23 @@ export class ChangeSource {
     const { db, dispatcher } = this.#parts;
     const rows = batch.filter((row) => row.kind === "api_session");
     if (rows.length === 0) return;
-    const found = await sql<{ id: string; identity_id: string; ip_address: string }>`
-      SELECT id, identity_id, ip_address FROM api_session
+    const found = await sql<ShownApiSession>`SELECT id, identity_id, ip_address, kind FROM api_session
       WHERE id = ANY (${rows.map((row) => row.key)}::text[])`.execute(db);
     const present = new Map(found.rows.map((row) => [row.id, row]));
-    for (const { key, op, before, at } of rows) {
-      const session = present.get(key);
+    for (const row of rows) {
+      const session = present.get(row.key);
+      const ended = row.before as unknown as ApiSessionBefore | null;
+      const isOfToken = (session?.kind ?? ended?.kind) === "oidc";
+      const type = isOfToken ? tokenEventOf(row) : row.op === "update" ? "refreshed" : EVENT_TYPES[row.op];
+      if (type === undefined) continue;
       dispatcher.emit({
         namespace: "apiSession",
-        timestamp: at.toISOString(),
-        event_type: op === "update" ? "refreshed" : EVENT_TYPES[op],
-        id: key,
-        type: "legacy",
-        token: key,
-        identity_id: session?.identity_id ?? (before as ApiSessionBefore | null)?.identityId ?? "",
+        timestamp: row.at.toISOString(),
+        event_type: type,
+        id: row.key,
+        type: isOfToken ? "jwt" : "legacy",
+        token: row.key,
+        identity_id: session?.identity_id ?? ended?.identityId ?? "",
         ip_address: session?.ip_address ?? "",
       });
     }
@@ -165,20 +169,38 @@ export class ChangeSource {
     const present = new Map(found.rows.map((row) => [row.id, row]));
     for (const { key, op, before, at } of rows) {
       const session = present.get(key) ?? (before as SessionBefore | null);
+      const apiSessionId = session?.apiSessionId ?? "";
       dispatcher.emit({
         namespace: "session",
         timestamp: at.toISOString(),
         event_type: op === "create" ? "created" : "deleted",
         session_type: session?.type ?? "",
-        provider: "legacy",
+        provider: OIDC_ID.test(apiSessionId) ? "jwt" : "legacy",
         id: key,
         token: key,
-        api_session_id: session?.apiSessionId ?? "",
+        api_session_id: apiSessionId,
         identity_id: session?.identityId ?? "",
         service_id: session?.serviceId ?? "",
       });
     }
   }
+}
+
+interface ShownApiSession {
+  readonly id: string;
+  readonly identity_id: string;
+  readonly ip_address: string;
+  readonly kind: ApiSessionKind;
+}
+
+/** API sessions of OIDC logins have UUIDs, all others have not: an ended one cannot be asked any more. */
+const OIDC_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** The event of a change of a session that its client proves by tokens; undefined while its login is not complete, and where no token was made. */
+function tokenEventOf({ op, before }: ChangeRow): "created" | "refreshed" | "exchanged" | "deleted" | undefined {
+  if (op === "create") return undefined;
+  if (op === "update") return (before as unknown as ApiSessionUpdateBefore | null)?.tokens;
+  return (before as unknown as ApiSessionBefore | null)?.isPending === true ? undefined : "deleted";
 }
 
 type EntityState = Readonly<Record<string, unknown>>;

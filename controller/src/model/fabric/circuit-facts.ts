@@ -2,6 +2,7 @@ import { BoundedMap } from "@sallyport/async";
 import type { Permission } from "@sallyport/wire";
 import type { TerminatorRecord } from "../../fabric/ports.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
+import type { ApiSessionKind } from "../../store/session-tables.ts";
 import type { ModelStore } from "../context.ts";
 
 /** What is read of a session, and of all that it hangs on, when a circuit is asked for under it. */
@@ -10,6 +11,8 @@ export interface Claimed {
   type: Permission;
   api_session_id: string;
   api_token: string;
+  kind: ApiSessionKind;
+  expires_at: Date | null;
   last_activity_at: Date;
   identity_id: string;
   identity_attrs: string[];

@@ -125,7 +125,8 @@ async function authorize(
   const row = await facts.claim(claim.sessionToken, () => claimed(ctx, claim.sessionToken));
   // The rows go together: a session cannot outlive its API session, identity or service.
   if (row === undefined) return { denied: DenialCode.InvalidSession };
-  const apiSession = { id: row.api_session_id, last_activity_at: row.last_activity_at };
+  const { api_session_id: id, kind, last_activity_at, expires_at } = row;
+  const apiSession = { id, kind, last_activity_at, expires_at };
   const isForeign = claim.apiSessionToken !== "" && claim.apiSessionToken !== row.api_token;
   if (isForeign || model.apiSessions.isExpired(apiSession)) return { denied: DenialCode.InvalidApiSession };
   if (row.type !== type) return { denied: DenialCode.WrongSessionType };
@@ -146,7 +147,7 @@ async function authorize(
   if (!index.routersFor(identity, row.service_id).includes(claim.routerId)) {
     return { denied: DenialCode.InvalidEdgeRouterForSession };
   }
-  model.apiSessions.touch(apiSession.id);
+  model.apiSessions.touch(apiSession);
   return {
     kind: "session",
     identityId: identity.id,
@@ -158,7 +159,7 @@ async function authorize(
 
 async function claimed(ctx: ModelContext, token: string): Promise<Claimed | undefined> {
   const { rows } = await sql<Claimed>`
-    SELECT s.id AS session_id, s.type, a.id AS api_session_id, a.token AS api_token, a.last_activity_at,
+    SELECT s.id AS session_id, s.type, a.id AS api_session_id, a.token AS api_token, a.kind, a.expires_at, a.last_activity_at,
       i.id AS identity_id, i.attrs AS identity_attrs, i.is_admin, v.id AS service_id, v.name AS service_name, v.terminator_strategy,
       v.encryption_required, v.max_idle_time_millis
     FROM session s JOIN api_session a ON a.id = s.api_session_id JOIN identity i ON i.id = s.identity_id

@@ -88,7 +88,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model) {
       await store.transaction((trx) => model.identities.saveInfo(trx, identity.id, infoOf(client)));
       const present = await newest(identity.id);
       if (present !== undefined && !model.apiSessions.isExpired(present)) {
-        model.apiSessions.touch(present.id);
+        model.apiSessions.touch(present);
         return shown(identity, present);
       }
       return shown(identity, await open(identity, client.remoteAddress, client.configTypes));
@@ -156,7 +156,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model) {
       const present = await newest(identity.id);
       const isAlive = present !== undefined && !model.apiSessions.isExpired(present);
       const apiSession = isAlive ? present : await open(identity, request.remoteAddress, present?.config_types ?? []);
-      model.apiSessions.touch(apiSession.id);
+      model.apiSessions.touch(apiSession);
       try {
         const session = await model.sessions.create(apiSession, identity, {
           serviceId: service.id,

@@ -1,18 +1,22 @@
 import { randomUUID, X509Certificate } from "node:crypto";
 import { notFound } from "@sallyport/api";
 import { nameParts } from "@sallyport/wire";
+import { decodeJwt } from "jose";
 import { type Selectable, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
 import { likely, Statement } from "../../store/driver/statement.ts";
 import { randomEntityId, timeOrderedId } from "../../store/ids.ts";
 import { LoggedStatement, loggedWrite } from "../../store/logged-write.ts";
-import type { ApiSessionCertificateTable, ApiSessionTable } from "../../store/session-tables.ts";
+import type { ApiSessionCertificateTable, ApiSessionKind, ApiSessionTable } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { transact } from "../store-errors.ts";
 import { endApiSessions } from "./session-removal.ts";
 
 export type ApiSessionRow = Selectable<ApiSessionTable>;
 export type ApiSessionCertificateRow = Selectable<ApiSessionCertificateTable>;
+
+/** What decides when a session ends by itself. */
+type SessionTimes = Pick<ApiSessionRow, "id" | "last_activity_at" | "expires_at">;
 
 /** A session as it was made. */
 export interface NewApiSession extends ApiSessionRow {
@@ -24,8 +28,8 @@ export interface NewApiSession extends ApiSessionRow {
 const INSERT = new LoggedStatement<NewApiSession>(
   `WITH made AS (
     INSERT INTO api_session (id, token, identity_id, authenticator_id, ip_address, config_types, cert_fingerprints,
-      improper_client_cert_chain, created_at, updated_at, last_activity_at, is_mfa_required)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $9,
+      improper_client_cert_chain, created_at, updated_at, last_activity_at, kind, expires_at, is_mfa_required)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $9, $10, $11,
       EXISTS (SELECT 1 FROM mfa WHERE identity_id = $3 AND is_verified)
       OR EXISTS (SELECT 1 FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id WHERE i.id = $3 AND p.require_totp))
     RETURNING *)`,
@@ -34,6 +38,7 @@ const INSERT = new LoggedStatement<NewApiSession>(
     answer: "SELECT made.*, (SELECT count(*)::int FROM api_session WHERE identity_id = $3) AS others FROM made",
   },
 );
+const BY_ID = new Statement<ApiSessionRow>("SELECT * FROM api_session WHERE id = $1");
 const BY_TOKEN = new Statement<ApiSessionRow>("SELECT * FROM api_session WHERE token = $1");
 
 const FLUSH_BATCH = 250;
@@ -72,11 +77,14 @@ export class ApiSessions {
       readonly configTypes: readonly string[];
       readonly certFingerprints: readonly string[];
       readonly improperClientCertChain: boolean;
+      /** Of an OIDC login that is not complete: it ends then, and is pending until it has tokens. */
+      readonly as?: { readonly kind: "oidc"; readonly expiresAt: Date } | undefined;
     },
   ): Promise<NewApiSession> {
+    const id = session.as === undefined ? timeOrderedId() : randomUUID();
     const row = await INSERT.first(trx, [
-      timeOrderedId(),
-      randomUUID(),
+      id,
+      session.as === undefined ? randomUUID() : tokenOfOidcSession(id),
       session.identityId,
       session.authenticatorId,
       session.ipAddress,
@@ -84,6 +92,8 @@ export class ApiSessions {
       session.certFingerprints,
       session.improperClientCertChain,
       this.#ctx.now(),
+      session.as?.kind ?? "legacy",
+      session.as?.expiresAt ?? null,
     ]);
     if (row === undefined) throw new Error("an API session was stored, and the database answered no row");
     return row;
@@ -108,6 +118,10 @@ export class ApiSessions {
     const ended = await endApiSessions(trx, sql`a.id = ANY (${idlest}::text[])`);
     const message = "an identity has too many API sessions: the idlest have ended";
     this.#ctx.log.info({ identityId, ended: ended.length }, message);
+  }
+
+  async find(db: Db, id: string): Promise<ApiSessionRow | undefined> {
+    return BY_ID.first(db, [id]);
   }
 
   async findByToken(db: Db, token: string): Promise<ApiSessionRow | undefined> {
@@ -141,20 +155,23 @@ export class ApiSessions {
     if (gone.length === 0) throw notFound("apiSession", id);
   }
 
-  /** Notes that the session is in use, now. */
-  touch(id: string): void {
+  /** Notes that the session is in use, now. Activity of one of kind `oidc`, which ends by its tokens, is only shown: it is not written. */
+  touch({ id, kind }: Pick<ApiSessionRow, "id" | "kind">): void {
     this.#activity.set(id, this.#ctx.now().getTime());
-    this.#unwritten.add(id);
+    if (kind === "legacy") this.#unwritten.add(id);
   }
 
-  /** Like {@link touch} for tokens of sessions; answers the tokens that are no session's. */
+  /** Like {@link touch} for tokens of sessions, and for access tokens; answers the tokens that are no session's. */
   async touchTokens(tokens: readonly string[]): Promise<string[]> {
     if (tokens.length === 0) return [];
-    const { rows } = await sql<{ id: string; token: string }>`
-      SELECT id, token FROM api_session WHERE token = ANY (${tokens}::text[])`.execute(this.#ctx.store.db);
+    const storedOf = new Map(tokens.map((token) => [token, storedToken(token)]));
+    const { rows } = await sql<{ id: string; token: string; kind: ApiSessionKind }>`
+      SELECT id, token, kind FROM api_session WHERE token = ANY (${[...storedOf.values()]}::text[])`.execute(
+      this.#ctx.store.db,
+    );
     const known = new Set(rows.map((row) => row.token));
-    for (const row of rows) this.touch(row.id);
-    return tokens.filter((token) => !known.has(token));
+    for (const row of rows) this.touch(row);
+    return tokens.filter((token) => !known.has(storedOf.get(token) ?? token));
   }
 
   /** The newest known activity of a session. */
@@ -164,7 +181,8 @@ export class ApiSessions {
   }
 
   /** True when the session's time is over, whether or not the sweep has come by. */
-  isExpired(row: Pick<ApiSessionRow, "id" | "last_activity_at">): boolean {
+  isExpired(row: SessionTimes): boolean {
+    if (row.expires_at !== null) return row.expires_at.getTime() <= this.#ctx.now().getTime();
     return this.lastActivity(row).getTime() + this.timeoutMs <= this.#ctx.now().getTime();
   }
 
@@ -191,14 +209,16 @@ export class ApiSessions {
   /** Ends the sessions whose time is over; answers how many. */
   async sweep(): Promise<number> {
     // From before the flush: what is used while it writes is not over.
-    const cutoff = new Date(this.#ctx.now().getTime() - this.timeoutMs);
+    const now = this.#ctx.now();
+    const cutoff = new Date(now.getTime() - this.timeoutMs);
     await this.flush();
     let total = 0;
     for (;;) {
       const ended = await this.#ctx.store.transaction((trx) =>
         endApiSessions(
           trx,
-          sql`a.id IN (SELECT id FROM api_session WHERE last_activity_at <= ${cutoff} LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)`,
+          sql`a.id IN (SELECT id FROM api_session WHERE (kind = 'legacy' AND last_activity_at <= ${cutoff}) OR expires_at <= ${now}
+            LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)`,
         ),
       );
       total += ended.length;
@@ -272,6 +292,22 @@ export class ApiSessions {
       { kind: "api_session_certificate", key: id, op, before: { apiSessionId: sessionId } },
       { kind: "api_session", key: sessionId, op: "update" },
     );
+  }
+}
+
+/** What is stored in place of a token for a session whose tokens are signed: no secret, and never a token that a request could show. */
+export function tokenOfOidcSession(id: string): string {
+  return `oidc:${id}`;
+}
+
+/** The stored token of the session that a token names. Of an access token the claim is believed unchecked: this is for what grants nothing. */
+function storedToken(token: string): string {
+  if (!token.startsWith("ey")) return token;
+  try {
+    const { z_asid: id } = decodeJwt(token);
+    return typeof id === "string" ? tokenOfOidcSession(id) : token;
+  } catch {
+    return token;
   }
 }
 
