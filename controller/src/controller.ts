@@ -175,10 +175,12 @@ export async function startController(options: ControllerOptions): Promise<Contr
       ...{ ctx, model, fabric },
       info: { version, runtimeVersion: process.version, apiAddress: ctx.settings.apiAddress },
       auth: await authSettings(config, file, placeOf),
+      onSessionRead: () => metrics.sessionRowRead(),
     });
     const management = new Management({
       controllerId: pki.controllerId,
       db: store.db,
+      changes: store.changes,
       fabric,
       model: fabricModel,
       dispatcher: events.dispatcher,

@@ -1,7 +1,9 @@
 import { controllerSettingOperations, revocationOperations } from "@sallyport/api";
 import { Authentication, type AuthSettings } from "../auth/authentication.ts";
+import type { AuthenticatedSession } from "../auth/current-sessions.ts";
 import { Enrolling } from "../auth/enrolling.ts";
-import type { AllHandlers, Authenticate } from "../http/context.ts";
+import type { Refusal } from "../http/challenges.ts";
+import type { AllHandlers, ApiSessionContext, Authenticate, RequestInfo } from "../http/context.ts";
 import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
 import { clientHandlers } from "./client/client-handlers.ts";
@@ -27,9 +29,11 @@ export function createApi(parts: {
   readonly fabric: FabricView;
   readonly info: ControllerInfo;
   readonly auth: AuthSettings;
-}): { readonly handlers: AllHandlers; readonly authenticate: Authenticate } {
+  /** Called for each row of a session that a request has to read. */
+  readonly onSessionRead?: () => void;
+}): { readonly handlers: AllHandlers; readonly authenticate: Authenticate; readonly authentication: Authentication } {
   const { ctx, model } = parts;
-  const authentication = new Authentication(ctx, model, parts.auth);
+  const authentication = new Authentication(ctx, model, parts.auth, parts.onSessionRead);
   const deps: ApiDependencies = { ...parts, authentication, enrolling: new Enrolling(ctx, model) };
   const shared = sharedHandlers(deps);
   const database = databaseHandlers(deps);
@@ -53,25 +57,56 @@ export function createApi(parts: {
       },
       fabric: { ...fabricHandlers(deps), ...database.fabric },
     },
-    authenticate: async (request) => {
+    authentication,
+    authenticate: async (request, again) => {
       // A client that enrolls has no session yet: the limit counts its address, before a byte of the body is read.
       if (request.method === "POST" && ENROLLING.test(request.path)) await authentication.admit(request);
-      if (request.sessionToken === undefined) return undefined;
-      const session = await authentication.sessionOf(request.sessionToken, request.bearerTokens);
-      if (session === undefined) return undefined;
+      const session = await sessionOf(authentication, request, again);
+      if ("refused" in session) return { scheme: ctx.settings.oidc.enabled ? "any" : "zt-session", ...session };
       const { authQueries } = session.open;
-      const lastActivity = model.apiSessions.lastActivity({ id: session.id, last_activity_at: session.lastActivityAt });
       return {
         apiSessionId: session.id,
+        kind: session.kind,
         token: session.token,
+        ...(session.access && { access: session.access }),
         identityId: session.identityId,
         isAdmin: session.isAdmin,
         isFullyAuthenticated: authQueries.length === 0,
         authQueries,
         configTypes: session.configTypes,
-        expirationSeconds: Math.floor(model.apiSessions.timeoutMs / 1000),
-        expiresAt: new Date(lastActivity.getTime() + model.apiSessions.timeoutMs),
+        ...timesOf(ctx, model, session),
       };
     },
+  };
+}
+
+/** A session token comes before all bearer tokens, which are external ones then. */
+async function sessionOf(
+  authentication: Authentication,
+  request: RequestInfo,
+  again: ApiSessionContext | undefined,
+): Promise<AuthenticatedSession | (Omit<Refusal, "scheme"> & Partial<Pick<Refusal, "scheme">>)> {
+  const { sessionToken, bearerTokens } = request;
+  if (sessionToken !== undefined) {
+    const session = await authentication.sessionOf(sessionToken, bearerTokens);
+    return session ?? { refused: "invalid", scheme: "zt-session" };
+  }
+  const found =
+    again === undefined
+      ? await authentication.sessionOfBearer(request)
+      : await authentication.sessionAgain({ ...again, id: again.apiSessionId }, request);
+  return "refused" in found && found.refused !== "missing" ? { ...found, scheme: "bearer" } : found;
+}
+
+/** When the session ends, as its caller is told: by inactivity, or with the access token. */
+function timesOf(ctx: ModelContext, { apiSessions }: Model, session: AuthenticatedSession) {
+  if (session.access !== undefined) {
+    const { expiresAt } = session.access;
+    return { expirationSeconds: Math.floor((expiresAt.getTime() - ctx.now().getTime()) / 1_000), expiresAt };
+  }
+  const lastActivity = apiSessions.lastActivity({ id: session.id, last_activity_at: session.lastActivityAt });
+  return {
+    expirationSeconds: Math.floor(apiSessions.timeoutMs / 1_000),
+    expiresAt: new Date(lastActivity.getTime() + apiSessions.timeoutMs),
   };
 }

@@ -29,7 +29,7 @@ export async function caller(
 
 /** The row of the caller's session. @throws ApiError 401 when it ended while the request was under way */
 export async function ownSession(deps: ApiDependencies, session: ApiSessionContext): Promise<ApiSessionRow> {
-  const row = await deps.model.apiSessions.findByToken(deps.ctx.store.db, session.token);
+  const row = await deps.model.apiSessions.find(deps.ctx.store.db, session.apiSessionId);
   if (row === undefined) throw unauthorized("the session ended while the request was under way");
   return row;
 }
@@ -39,8 +39,12 @@ export function splitAtCommas(values: readonly string[] | undefined): string[] {
   return (values ?? []).flatMap((value) => value.split(",")).filter((value) => value !== "");
 }
 
-/** Announces a fully authenticated session to the connected routers, before the login is answered, so that no dial comes too early. */
-export function announce({ fabric }: Pick<ApiDependencies, "fabric">, row: ApiSessionRow): Promise<void> {
+/**
+ * Announces a fully authenticated session to the connected routers, before the login is answered, so that no dial comes too early. Access tokens prove
+ * themselves to routers.
+ */
+export async function announce({ fabric }: Pick<ApiDependencies, "fabric">, row: ApiSessionRow): Promise<void> {
+  if (row.kind === "oidc") return;
   const { id, token, identity_id: identityId, cert_fingerprints: certFingerprints } = row;
-  return fabric.announceApiSession({ id, token, identityId, certFingerprints });
+  await fabric.announceApiSession({ id, token, identityId, certFingerprints });
 }

@@ -20,7 +20,7 @@ import { detail, listed } from "./lists/listing.ts";
 import { mfaHandlers } from "./mfa/mfa-handlers.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { showIdentity } from "./render/identity.ts";
-import { renderCurrentApiSession } from "./render/session.ts";
+import { renderCurrentApiSession, renderNewApiSession } from "./render/session.ts";
 import { specHandlers, unservedHandlers } from "./system/system-handlers.ts";
 
 /** Filters for the members of a cluster, of which a controller alone lists none. */
@@ -74,7 +74,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
       const {
         session: row,
         open,
-        isExtendRequested,
+        proof,
       } = await authentication.login({
         method: query.method,
         username: body.username,
@@ -90,12 +90,12 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
       // Not before the one-time code, if there is one.
       if (!open.totp) await announce(deps, row);
       return {
-        data: await renderCurrentApiSession(deps, row, open.authQueries),
-        headers: isExtendRequested ? { "ziti-authenticator-extend-requested": "true" } : {},
+        data: await renderNewApiSession(deps, row, open.authQueries),
+        headers: proof.isExtendRequested ? { "ziti-authenticator-extend-requested": "true" } : {},
       };
     },
-    getCurrentAPISession: async ({ session: context }) => ({
-      data: await renderCurrentApiSession(deps, await ownSession(deps, context), context.authQueries),
+    getCurrentAPISession: async ({ session: context, request }) => ({
+      data: await renderCurrentApiSession(deps, await ownSession(deps, context), context, request),
     }),
     deleteCurrentAPISession: ({ session: context }) => model.apiSessions.delete(context.apiSessionId),
 

@@ -1,16 +1,22 @@
 import type { X509Certificate } from "node:crypto";
-import { ApiError, apiError, type authenticatorPatchWithCurrent, fieldCause, unauthorized } from "@sallyport/api";
+import { ApiError, apiError, type authenticatorPatchWithCurrent, fieldCause } from "@sallyport/api";
 import { boundedLog, fingerprint } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { z } from "zod";
-import type { ModelContext } from "../model/context.ts";
+import type { Db, ModelContext } from "../model/context.ts";
 import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
-import { isDisabled } from "../model/identity/identities.ts";
+import type { IdentityRow } from "../model/identity/identities.ts";
 import type { Model } from "../model/model.ts";
-import type { ApiSessionRow } from "../model/session/api-sessions.ts";
-import { Statement } from "../store/driver/statement.ts";
+import type { ApiSessionRow, NewApiSession } from "../model/session/api-sessions.ts";
 import { AuthenticationEvents } from "./authentication-events.ts";
 import { networkLeaf } from "./client-certificate.ts";
+import {
+  type AuthenticatedSession,
+  type BearerRequest,
+  CurrentSessions,
+  type EarlierSession,
+  type RefusedBearer,
+} from "./current-sessions.ts";
 import { type OpenFactors, openFactors } from "./factors.ts";
 import { JwksCache } from "./jwt/jwks-cache.ts";
 import { JwksFetcher, type JwksFetcherOptions } from "./jwt/jwks-fetcher.ts";
@@ -29,7 +35,6 @@ import { PasswordLogin } from "./primary/password-login.ts";
 import { type Principal, type Proof, requireStanding } from "./primary/proof.ts";
 import { ProxiedCertificateLogin, type ProxiedCertificates } from "./primary/proxied-certificate-login.ts";
 import { TokenLogin } from "./primary/token-login.ts";
-import { SessionRows } from "./session-rows.ts";
 
 /** What an operator decides about authentication (`auth` in controller.yml). */
 export interface AuthSettings {
@@ -53,6 +58,22 @@ export interface LoginRequest {
   readonly configTypes?: readonly string[] | undefined;
   readonly envInfo?: Readonly<Record<string, string | undefined>> | undefined;
   readonly sdkInfo?: Readonly<Record<string, string | undefined>> | undefined;
+  /** The session is one of an OIDC login that is not complete. */
+  readonly as?: PendingLogin | undefined;
+}
+
+/** A login that goes on after its first factor. */
+interface PendingLogin {
+  readonly kind: "oidc";
+  /** When the session ends unless the login is completed. */
+  readonly expiresAt: Date;
+  /** In the transaction that makes the session. */
+  onMade(trx: Db, session: NewApiSession, proof: LoginProof): Promise<void>;
+}
+
+/** Whom a login has proved, and by what. */
+export interface LoginProof extends Pick<Proof, "authenticatorId" | "certFingerprints" | "isExtendRequested"> {
+  readonly identity: IdentityRow;
 }
 
 /** Where a request comes from: its connection, and the client that a proxying router names. */
@@ -62,50 +83,8 @@ type Source = Pick<LoginRequest, "remoteIp" | "proxied">;
 export interface Login {
   readonly session: ApiSessionRow;
   readonly open: OpenFactors;
-  /** An administrator has asked for the certificate in use to be extended. */
-  readonly isExtendRequested: boolean;
+  readonly proof: LoginProof;
 }
-
-/** The session of a request, with what authorisation needs. */
-export interface AuthenticatedSession {
-  readonly id: string;
-  readonly token: string;
-  readonly identityId: string;
-  readonly isAdmin: boolean;
-  readonly configTypes: readonly string[];
-  readonly lastActivityAt: Date;
-  readonly open: OpenFactors;
-}
-
-/** The one row that a request reads before anything else. */
-interface SessionOfToken {
-  id: string;
-  token: string;
-  config_types: string[];
-  last_activity_at: Date;
-  is_mfa_complete: boolean;
-  identity_id: string;
-  external_id: string | null;
-  is_admin: boolean;
-  disabled_at: Date | null;
-  disabled_until: Date | null;
-  require_totp: boolean;
-  is_mfa_verified: boolean;
-  required_signer: ExtJwtSignerRow | null;
-}
-
-const SESSION_OF_TOKEN = new Statement<SessionOfToken>(`
-      SELECT a.id, a.token, a.config_types, a.last_activity_at, a.is_mfa_complete,
-        i.id AS identity_id, i.external_id, i.is_admin, i.disabled_at, i.disabled_until,
-        p.require_totp, coalesce(m.is_verified, false) AS is_mfa_verified, row_to_json(s) AS required_signer
-      FROM api_session a
-        JOIN identity i ON i.id = a.identity_id
-        JOIN auth_policy p ON p.id = i.auth_policy_id
-        LEFT JOIN mfa m ON m.identity_id = i.id
-        LEFT JOIN ext_jwt_signer s ON s.id = p.require_ext_jwt_signer
-      WHERE a.token = $1`);
-
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
  * Primary authentication and the look-up of sessions (docs/protocol/authentication.md). To callers every failed login looks the same; the reason is in the
@@ -123,9 +102,10 @@ export class Authentication {
   readonly #byCertificate: CertificateLogin;
   readonly #byProxiedCertificate: ProxiedCertificateLogin;
   readonly #byToken: TokenLogin;
-  readonly #sessions: SessionRows<SessionOfToken>;
+  readonly #sessions: CurrentSessions;
 
-  constructor(ctx: ModelContext, model: Model, settings: AuthSettings) {
+  /** @param onRead called for each row of a session that has to be read */
+  constructor(ctx: ModelContext, model: Model, settings: AuthSettings, onRead?: () => void) {
     this.#ctx = ctx;
     this.#model = model;
     this.#settings = settings;
@@ -139,7 +119,12 @@ export class Authentication {
     this.#byProxiedCertificate = byProxied;
     this.#proxyingRouters = new ProxyingRouters((print) => byProxied.mayPassOn(print));
     this.#byToken = new TokenLogin(ctx, this.#tokens);
-    this.#sessions = new SessionRows(ctx.store.changes, (token) => SESSION_OF_TOKEN.first(ctx.store.db, [token]));
+    this.#sessions = new CurrentSessions(ctx, model.apiSessions, {
+      tokens: this.#tokens,
+      proxyingRouters: this.#proxyingRouters,
+      admit: (request) => this.admit(request),
+      onRead,
+    });
   }
 
   /**
@@ -189,7 +174,7 @@ export class Authentication {
     );
     const session = await this.#begin(request, proof, configTypes);
     this.#events.succeeded(request, proof);
-    return { session, open, isExtendRequested: proof.isExtendRequested };
+    return { session, open, proof: shownProof(proof) };
   }
 
   /** @throws ApiError 401 when identity or credential were withdrawn meanwhile */
@@ -206,47 +191,38 @@ export class Authentication {
       const made = await this.#model.apiSessions.insert(trx, {
         identityId: identity.id,
         ipAddress: request.remoteIp,
-        ...{ authenticatorId, configTypes, certFingerprints, improperClientCertChain },
+        ...{ authenticatorId, configTypes, certFingerprints, improperClientCertChain, as: request.as },
       });
+      await request.as?.onMade(trx, made, shownProof(proof));
       await this.#model.apiSessions.keepNewest(trx, made, this.#settings.maxApiSessions);
       return made;
     });
   }
 
   /** The live session of a token. Runs for every request, with at most one statement. @throws ApiError 401 when its identity is disabled */
-  async sessionOf(token: string, bearerTokens: readonly string[]): Promise<AuthenticatedSession | undefined> {
-    if (!UUID.test(token)) return undefined;
-    let row = await this.#sessions.find(token);
-    if (row !== undefined && this.#model.apiSessions.isExpired(row)) {
-      // Another process may have noted activity.
-      this.#sessions.forget(token);
-      row = await this.#sessions.find(token);
-    }
-    if (row === undefined || this.#model.apiSessions.isExpired(row)) return undefined;
-    if (isDisabled(row, this.#ctx.now())) throw unauthorized(`identity ${row.identity_id} is disabled`);
-    this.#model.apiSessions.touch(row.id);
-    row.last_activity_at = this.#ctx.now();
-    const open = await openFactors(
-      {
-        identityId: row.identity_id,
-        externalId: row.external_id,
-        isMfaVerified: row.is_mfa_verified,
-        isMfaComplete: row.is_mfa_complete,
-        requireTotp: row.require_totp,
-        requiredSigner: row.required_signer,
-      },
-      bearerTokens,
-      this.#tokens,
-    );
-    return {
-      id: row.id,
-      token: row.token,
-      identityId: row.identity_id,
-      isAdmin: row.is_admin,
-      configTypes: row.config_types,
-      lastActivityAt: row.last_activity_at,
-      open,
-    };
+  sessionOf(token: string, bearerTokens: readonly string[]): Promise<AuthenticatedSession | undefined> {
+    return this.#sessions.ofToken(token, bearerTokens);
+  }
+
+  /**
+   * The live session of the access token among the bearer tokens.
+   * @throws ApiError 429 when there were too many attempts with tokens that are not valid
+   */
+  sessionOfBearer(request: BearerRequest): Promise<AuthenticatedSession | RefusedBearer> {
+    return this.#sessions.ofBearer(request);
+  }
+
+  /** The session of {@link sessionOfBearer} as it is now: its token may have ended, as long as the session has a newer one. */
+  sessionAgain(before: EarlierSession, request: BearerRequest): Promise<AuthenticatedSession | RefusedBearer> {
+    return this.#sessions.again(before, request);
+  }
+
+  /**
+   * The factors that a login by OIDC still has open after the first one.
+   * @throws ApiError 401 when its session has ended or its identity is disabled
+   */
+  finish(apiSessionId: string, bearerTokens: readonly string[]): Promise<OpenFactors> {
+    return this.#sessions.openFactorsOf(apiSessionId, bearerTokens);
   }
 
   /**
@@ -329,6 +305,10 @@ export class Authentication {
     const { rows } = await query.execute(this.#ctx.store.db);
     return rows.map((row) => row.id);
   }
+}
+
+function shownProof({ principal, authenticatorId, certFingerprints, isExtendRequested }: Proof): LoginProof {
+  return { identity: principal.identity, authenticatorId, certFingerprints, isExtendRequested };
 }
 
 function notCurrent(): Error {

@@ -1,6 +1,6 @@
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import type { ChangeRow, ChangeSubscriber } from "../store/change-log.ts";
-import { SessionRows } from "./session-rows.ts";
+import { MAX_ROWS, SessionRows } from "./session-rows.ts";
 
 /** A change log that is told by the test what was written. */
 class ScriptedLog {
@@ -13,8 +13,8 @@ class ScriptedLog {
   async noticed(): Promise<void> {}
   async caughtUp(): Promise<void> {}
   async wake(): Promise<void> {}
-  tell(kind: string, key: string, op: ChangeRow["op"] = "update"): void {
-    const row: ChangeRow = { seq: "1", xid: "1", at: new Date(), kind, key, op, before: null };
+  tell(kind: string, key: string, op: ChangeRow["op"] = "update", before: ChangeRow["before"] = null): void {
+    const row: ChangeRow = { seq: "1", xid: "1", at: new Date(), kind, key, op, before };
     for (const subscriber of this.#subscribers) void subscriber.onChanges([row], "");
   }
 }
@@ -84,4 +84,47 @@ it("unknown tokens take no room", async () => {
   await rows.find("none");
   await rows.find("none");
   expect(reads).toHaveLength(2);
+});
+
+it("an enrollment of one-time codes that goes concerns the rows of its identity", async () => {
+  const { log, rows, reads } = harness();
+  await rows.find("t");
+  log.tell("mfa", "m", "delete", { identityId: "identity of another" });
+  log.tell("mfa", "m", "update");
+  await rows.find("t");
+  log.tell("mfa", "m", "delete", { identityId: "identity of t" });
+  await rows.find("t");
+  expect(reads).toEqual(["t", "t"]);
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+it("a row is read again after ten minutes at the latest, not all at the same time", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const { rows, reads } = harness();
+  const tokens = Array.from({ length: 100 }, (_, i) => `t${i}`);
+  const readAll = async () => {
+    for (const token of tokens) await rows.find(token);
+    return reads.splice(0).length;
+  };
+  expect(await readAll()).toBe(100);
+  vi.advanceTimersByTime(8.9 * 60_000);
+  expect(await readAll()).toBe(0);
+  vi.advanceTimersByTime(1.1 * 60_000);
+  const some = await readAll();
+  expect(some).toBeGreaterThan(10);
+  expect(some).toBeLessThan(90);
+  vi.advanceTimersByTime(11 * 60_000);
+  expect(await readAll()).toBe(100);
+});
+
+it("so many rows are kept, the oldest give way", async () => {
+  const { rows, reads } = harness();
+  for (let i = 0; i <= MAX_ROWS; i++) await rows.find(`t${i}`);
+  reads.length = 0;
+  await rows.find("t1");
+  await rows.find("t0");
+  expect(reads).toEqual(["t0"]);
 });

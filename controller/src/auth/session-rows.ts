@@ -1,6 +1,7 @@
 import { BoundedMap } from "@sallyport/async";
 import type { ModelStore } from "../model/context.ts";
 import type { ChangeRow } from "../store/change-log.ts";
+import type { MfaBefore } from "../store/logged-write.ts";
 
 /** The session and the identity whose changes a kept row depends on. */
 export interface OwnedSession {
@@ -13,9 +14,11 @@ interface Kept<T> {
   readonly until: number;
 }
 
-const MAX_ROWS = 5_000;
-/** Limits the effect of a writer that forgets to append to the change log. */
-const LIFE_MS = 10_000;
+/** About 1.5 KB each. */
+export const MAX_ROWS = 25_000;
+/** Limits the effect of a writer that forgets to append to the change log; rows that were read together are not read together again. */
+const LIFE_MS = 600_000;
+const SPREAD = 0.1;
 
 /**
  * The rows that requests read first, by token, kept in memory until the change log says that they may differ. Every look-up waits until it knows all earlier
@@ -65,7 +68,8 @@ export class SessionRows<T extends OwnedSession> {
   }
 
   #keep(token: string, row: T): void {
-    this.#rows.set(token, { row, until: performance.now() + LIFE_MS });
+    const life = LIFE_MS * (1 - SPREAD + 2 * SPREAD * Math.random());
+    this.#rows.set(token, { row, until: performance.now() + life });
     this.#bySession.set(row.id, token);
     const tokens = this.#byIdentity.get(row.identity_id) ?? new Set();
     this.#byIdentity.set(row.identity_id, tokens.add(token));
@@ -84,7 +88,7 @@ export class SessionRows<T extends OwnedSession> {
     });
   }
 
-  #apply({ kind, key, op }: ChangeRow): void {
+  #apply({ kind, key, op, before }: ChangeRow): void {
     if (op === "create") return;
     switch (kind) {
       case "api_session": {
@@ -94,13 +98,21 @@ export class SessionRows<T extends OwnedSession> {
         return;
       }
       case "identity":
-        this.#version++;
-        for (const token of [...(this.#byIdentity.get(key) ?? [])]) this.forget(token);
+        this.#forgetIdentity(key);
+        return;
+      case "mfa":
+        // An enrollment that becomes active, or goes with its identity, stands in the log beside its identity.
+        if (op === "delete" && before !== null) this.#forgetIdentity((before as unknown as MfaBefore).identityId);
         return;
       case "auth_policy":
       case "ext_jwt_signer":
         this.#forgetAll();
     }
+  }
+
+  #forgetIdentity(id: string): void {
+    this.#version++;
+    for (const token of [...(this.#byIdentity.get(id) ?? [])]) this.forget(token);
   }
 
   #forgetAll(): void {

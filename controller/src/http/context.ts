@@ -3,11 +3,16 @@ import type { X509Certificate } from "node:crypto";
 import type { ApiName, authQuery, Handlers, OperationTable, operations } from "@sallyport/api";
 import { countedAddress } from "@sallyport/wire";
 import type { z } from "zod";
+import type { Refusal } from "./challenges.ts";
 
 /** The session of a request: for the auth rules and headers of the HTTP layer, and for handlers. */
 export interface ApiSessionContext {
   readonly apiSessionId: string;
+  readonly kind: "legacy" | "oidc";
+  /** The token that came with the request: of the session, or an access token. */
   readonly token: string;
+  /** Id of the access token, and when it was made. */
+  readonly access?: { readonly jti: string; readonly issuedAt: Date; readonly expiresAt: Date };
   readonly identityId: string;
   /** The identity is an administrator. Counts only when the session is also fully authenticated. */
   readonly isAdmin: boolean;
@@ -17,7 +22,7 @@ export interface ApiSessionContext {
   readonly authQueries: readonly z.input<typeof authQuery>[];
   /** Ids of the config types asked for at authentication; `["all"]` for every one. */
   readonly configTypes: readonly string[];
-  /** The inactivity timeout, and when it will have passed. */
+  /** The inactivity timeout, and when it will have passed; of an access token: the time that it has left, and its end. */
   readonly expirationSeconds: number;
   readonly expiresAt: Date;
 }
@@ -62,10 +67,11 @@ export type ApiHandlers<T extends OperationTable> = Handlers<T, ApiSessionContex
 export type AllHandlers = { readonly [A in ApiName]: ApiHandlers<(typeof operations)[A]> };
 
 /**
- * Finds the session of a request; undefined when it carries none that is known and alive.
+ * Finds the session of a request, or says why it has none.
+ * @param again the session that the same request had before: in place of its access token, which may have ended, the session's newest one counts
  * @throws ApiError 401 when the session is known but its identity is gone, disabled or without policy
  */
-export type Authenticate = (request: RequestInfo) => Promise<ApiSessionContext | undefined>;
+export type Authenticate = (request: RequestInfo, again?: ApiSessionContext) => Promise<ApiSessionContext | Refusal>;
 
 /** The key of a caller, for everything that callers share. */
 export interface Caller {

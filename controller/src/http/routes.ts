@@ -19,6 +19,7 @@ import {
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { expiryHeaders, success } from "./answer.ts";
+import { type Refusal, refusedAs } from "./challenges.ts";
 import { type ApiSessionContext, type Caller, callerOf, type RequestInfo } from "./context.ts";
 import { holdsNul, parseJson, readBody, readQuery, single } from "./input.ts";
 import { announcedBytes } from "./limits.ts";
@@ -100,11 +101,12 @@ function mount(
       });
       const { path } = operation;
       const info = requestInfo(request.raw, { id: request.id, api, operation, path, signal: abort.signal });
-      const session = operation.issuesSession ? undefined : await context.authenticate(info);
+      const found = operation.issuesSession ? undefined : await context.authenticate(info);
+      const session = found === undefined || "refused" in found ? undefined : found;
       const caller = callerOf(info.remoteIp, session);
       context.connections.usedBy(request.raw.socket, caller);
-      if (session !== undefined) reply.headers(expiryHeaders(session));
-      authorize(operation, session);
+      if (session?.kind === "legacy") reply.headers(expiryHeaders(session));
+      authorize(operation, found);
       request.call = { info, session, caller, abort };
       checkMedia(operation, request, produces);
     },
@@ -137,13 +139,14 @@ function textTypesOf({ response }: Operation): readonly string[] {
   return response.kind === "detail" ? (response.textTypes ?? []) : [];
 }
 
-/** @throws ApiError 401 when the rule of the operation is not met; a missing right and a missing session look the same */
-function authorize({ auth }: Operation, session: ApiSessionContext | undefined): void {
+/** @throws ApiError 401 when the rule of the operation is not met; only one without a session says how to authenticate */
+function authorize({ auth }: Operation, found: ApiSessionContext | Refusal | undefined): void {
   if (auth === "public") return;
-  if (session === undefined) throw unauthorized("no valid session");
+  if (found === undefined) throw unauthorized("no valid session");
+  if ("refused" in found) throw refusedAs(found);
   if (auth === "partial") return;
-  if (!session.isFullyAuthenticated) throw unauthorized("a secondary factor is open");
-  if (auth === "admin" && !session.isAdmin) throw unauthorized("not an administrator");
+  if (!found.isFullyAuthenticated) throw unauthorized("a secondary factor is open");
+  if (auth === "admin" && !found.isAdmin) throw unauthorized("not an administrator");
 }
 
 function checkMedia(operation: Operation, request: FastifyRequest, produces: readonly string[]): void {

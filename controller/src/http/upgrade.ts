@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { ApiError, apiError, unauthorized } from "@sallyport/api";
 import { bareResponse, failure, newRequestId } from "./answer.ts";
+import { refusedAs } from "./challenges.ts";
 import { type ApiSessionContext, callerOf } from "./context.ts";
 import type { ServerContext } from "./reply.ts";
 import { remoteAddressOf, requestInfo, resolvePath } from "./request.ts";
@@ -11,7 +12,10 @@ import { remoteAddressOf, requestInfo, resolvePath } from "./request.ts";
 export interface UpgradedBy {
   readonly session: ApiSessionContext;
   readonly remoteAddress: string;
-  /** Checks again: false once the session has ended or the identity is no administrator. Counts as use of the session. */
+  /**
+   * Checks again: false once the session has ended or the identity is no administrator. An access token that has ended does not end the connection while
+   * the session has a newer one. Counts as use of the session.
+   */
   isStillAllowed(): Promise<boolean>;
 }
 
@@ -42,9 +46,9 @@ export async function upgrade(
   socket.once("close", () => abort.abort());
   const { signal } = abort;
   const info = requestInfo(message, { id: requestId, api: "fabric", operation: {}, path: target.path, signal });
-  const find = async (): Promise<ApiSessionContext> => {
-    const session = await context.authenticate(info);
-    if (session === undefined) throw unauthorized("no valid session");
+  const find = async (again?: ApiSessionContext): Promise<ApiSessionContext> => {
+    const session = await context.authenticate(info, again);
+    if ("refused" in session) throw refusedAs(session);
     if (!session.isFullyAuthenticated) throw unauthorized("a secondary factor is open");
     if (!session.isAdmin) throw unauthorized("not an administrator");
     return session;
@@ -58,7 +62,7 @@ export async function upgrade(
       remoteAddress: remoteAddressOf(message),
       isStillAllowed: async () => {
         try {
-          await find();
+          await find(session);
           return true;
         } catch (error) {
           // An outage of the database does not end the session.

@@ -3,11 +3,13 @@ import type { Kysely } from "kysely";
 import type { Dispatcher } from "../events/dispatcher.ts";
 import type { Fabric } from "../fabric/fabric.ts";
 import type { FabricModel } from "../fabric/ports.ts";
+import type { ChangeLog } from "../store/change-log.ts";
 import type { Database } from "../store/schema.ts";
 
 export interface ManagementParts {
   readonly controllerId: string;
   readonly db: Kysely<Database>;
+  readonly changes: Pick<ChangeLog, "subscribe">;
   readonly fabric: Fabric;
   readonly model: Pick<FabricModel, "quiesceRouter" | "dequiesceRouter" | "deleteRouter" | "deleteTerminators">;
   readonly dispatcher: Dispatcher;

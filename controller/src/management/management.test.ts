@@ -41,6 +41,7 @@ beforeEach(async () => {
   management = new Management({
     controllerId: "ctrl1",
     db: database.store.db,
+    changes: database.store.changes,
     fabric: fabric.fabric,
     model: fabric.model,
     dispatcher,

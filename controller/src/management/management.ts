@@ -12,6 +12,7 @@ import type { Upgrade, UpgradedBy } from "../http/upgrade.ts";
 import type { ManagementParts } from "./dependencies.ts";
 import { EventStreams } from "./event-streams.ts";
 import { routerRequests } from "./router-requests.ts";
+import { SessionWatch } from "./session-watch.ts";
 import { Traces } from "./traces.ts";
 import { routerDataModel } from "./validations/data-model.ts";
 import {
@@ -27,6 +28,7 @@ import { type ManagementHandler, WebSocketChannel } from "./websocket-channel.ts
 /** Requests are small; the largest is a route with its peer data. */
 const MAX_MESSAGE_BYTES = 1024 * 1024;
 const MAX_CHANNELS = 64;
+/** Time alone ends sessions, too; all else is noticed at once. */
 const SESSION_CHECK_MS = 30_000;
 
 /** The management channel for operators' tools: event streams, traces, inspection, validations, control of routers. Source: docs/protocol/management.md. */
@@ -41,12 +43,14 @@ export class Management implements Upgrade {
     maxPayload: MAX_MESSAGE_BYTES + 128 * 1024,
   });
   readonly #channels = new Set<WebSocketChannel>();
+  readonly #watch: SessionWatch;
   readonly #traces: Traces;
   readonly #handlers: ReadonlyMap<number, ManagementHandler>;
 
   constructor(parts: ManagementParts) {
     this.#fabric = parts.fabric;
     this.#log = parts.log;
+    this.#watch = new SessionWatch(parts.changes);
     const streams = new EventStreams(parts.dispatcher, parts.log);
     this.#traces = new Traces(parts);
     this.#handlers = new Map<number, ManagementHandler>([
@@ -86,6 +90,7 @@ export class Management implements Upgrade {
     const ended = [...this.#channels].map((channel) => new Promise<void>((resolve) => channel.onClose(resolve)));
     for (const channel of this.#channels) channel.close("the controller is shutting down");
     await Promise.all(ended);
+    this.#watch.close();
     this.#traces.close();
     this.#server.close();
   }
@@ -105,11 +110,15 @@ export class Management implements Upgrade {
     this.#channels.add(channel);
     this.#log.info({ channel: channel.label }, "management channel opened");
     for (const [type, handler] of this.#handlers) channel.handle(type, handler);
-    const check = setInterval(async () => {
+    const check = async () => {
       if (!(await by.isStillAllowed())) channel.close("the session has ended");
-    }, SESSION_CHECK_MS).unref();
+    };
+    const regular = setInterval(check, SESSION_CHECK_MS).unref();
+    const { apiSessionId, identityId, access } = by.session;
+    const unwatch = this.#watch.watch({ apiSessionId, identityId, jti: access?.jti }, () => void check());
     channel.onClose(() => {
-      clearInterval(check);
+      clearInterval(regular);
+      unwatch();
       this.#channels.delete(channel);
     });
   }

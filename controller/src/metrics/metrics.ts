@@ -54,6 +54,10 @@ export class ControllerMetrics {
     "cause",
   );
   readonly #reroutes = this.#counter("sallyport_circuit_reroutes_total", "Circuits that got another path");
+  readonly #sessionRows = this.#counter(
+    "sallyport_session_rows_read_total",
+    "Rows of API sessions that requests had to read from the database",
+  );
   readonly #swept = this.#counter(
     "sallyport_upkeep_removed_total",
     "What upkeep removed because its time was over",
@@ -94,6 +98,10 @@ export class ControllerMetrics {
 
   circuitRerouted(): void {
     this.#reroutes.inc();
+  }
+
+  sessionRowRead(): void {
+    this.#sessionRows.inc();
   }
 
   swept(what: string, count: number): void {

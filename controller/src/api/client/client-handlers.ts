@@ -179,17 +179,20 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
 /** A client may show the token of its session for a service. @throws ApiError 401 when the token belongs to another API session */
 async function checkSessionToken(
   deps: ApiDependencies,
-  session: ApiSessionContext,
+  { apiSessionId }: ApiSessionContext,
   token: string | undefined,
 ): Promise<void> {
   if (token === undefined || token === "") return;
-  const known = await deps.ctx.store.db
-    .selectFrom("session")
-    .select("id")
-    .where("token", "=", token)
-    .where("api_session_id", "=", session.apiSessionId)
-    .executeTakeFirst();
-  if (known === undefined) throw unauthorized("the session-token is none of this API session");
+  const signed = await deps.ctx.tokens.own.service(token);
+  const isOwn = signed === undefined || ("claims" in signed && signed.claims.z_asid === apiSessionId);
+  const sessions = deps.ctx.store.db.selectFrom("session").select("id").where("api_session_id", "=", apiSessionId);
+  // A signed token names its session, which may have a newer one by now.
+  const named =
+    signed !== undefined && "claims" in signed
+      ? sessions.where("id", "=", signed.claims.jti)
+      : sessions.where("token", "=", token);
+  if (isOwn && (await named.executeTakeFirst()) !== undefined) return;
+  throw unauthorized("the session-token is none of this API session");
 }
 
 /** @throws ApiError 404 when the caller may not see the service */

@@ -137,11 +137,9 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
     },
 
     listAPISessions: ({ list }) =>
-      listed(db.selectFrom("api_session").selectAll(), "api_session", API_SESSION_FIELDS, list, (rows) =>
-        renderApiSessions(deps, rows),
-      ),
+      listed(completeSessions(deps), "api_session", API_SESSION_FIELDS, list, (rows) => renderApiSessions(deps, rows)),
     detailAPISessions: async ({ params }) => {
-      const row = await db.selectFrom("api_session").selectAll().where("id", "=", params.id).executeTakeFirst();
+      const row = await completeSessions(deps).where("id", "=", params.id).executeTakeFirst();
       if (row === undefined) throw notFound("apiSession", params.id);
       return detail(deps, renderApiSessions, row);
     },
@@ -157,6 +155,14 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
     deleteSession: ({ params, session }) =>
       model.sessions.delete(params.id, session.isAdmin ? undefined : session.apiSessionId),
   };
+}
+
+/** API sessions without those whose OIDC login is not complete. */
+function completeSessions({ ctx }: ApiDependencies) {
+  const all = ctx.store.db.selectFrom("api_session").selectAll();
+  return all.where((eb) =>
+    eb.or([eb("api_session.kind", "=", "legacy"), eb("api_session.access_until", "is not", null)]),
+  );
 }
 
 /** All sessions for an administrator, otherwise those of the caller's API session. */

@@ -6,7 +6,7 @@ import {
   type sessionManagementDetail,
 } from "@sallyport/api";
 import type { z } from "zod";
-import type { ApiSessionContext } from "../../http/context.ts";
+import type { ApiSessionContext, RequestInfo } from "../../http/context.ts";
 import { namesOf } from "../../model/entity.ts";
 import {
   type ApiSessionCertificateRow,
@@ -49,13 +49,14 @@ export async function renderApiSessions(
       isMfaComplete: row.is_mfa_complete,
       isMfaRequired: row.is_mfa_required,
       lastActivityAt: apiTime(row.last_activity_at),
-      token: row.token,
+      // Its tokens are with its client.
+      token: row.kind === "oidc" ? "" : row.token,
     };
   });
 }
 
-/** The caller's own session, with when it ends and what is still to be proved. */
-export async function renderCurrentApiSession(
+/** A session that was made right now, with when it ends and what is still to be proved. */
+export async function renderNewApiSession(
   deps: ApiDependencies,
   row: ApiSessionRow,
   authQueries: ApiSessionContext["authQueries"],
@@ -67,6 +68,21 @@ export async function renderCurrentApiSession(
     expirationSeconds: Math.floor(apiSessions.timeoutMs / 1000),
     expiresAt: apiTime(apiSessions.lastActivity(row).getTime() + apiSessions.timeoutMs),
   };
+}
+
+/** The caller's own session; one of an access token has the times of the token, and the address of the request. */
+export async function renderCurrentApiSession(
+  deps: ApiDependencies,
+  row: ApiSessionRow,
+  session: ApiSessionContext,
+  { remoteAddress }: Pick<RequestInfo, "remoteAddress">,
+): Promise<z.input<typeof currentApiSessionDetail>> {
+  const { access, token, expirationSeconds, expiresAt } = session;
+  const shown = await renderNewApiSession(deps, row, session.authQueries);
+  if (access === undefined) return shown;
+  const at = apiTime(access.issuedAt);
+  const times = { createdAt: at, updatedAt: at, expirationSeconds, expiresAt: apiTime(expiresAt) };
+  return { ...shown, ...times, token, ipAddress: remoteAddress };
 }
 
 export function renderSessionCertificate(row: ApiSessionCertificateRow): z.input<typeof sessionCertificateDetail> {

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { type Identity, silentLogger, TlsPort } from "@sallyport/wire";
-import type { AuthSettings } from "../../auth/authentication.ts";
+import type { Authentication, AuthSettings } from "../../auth/authentication.ts";
 import { hashPassword } from "../../auth/password.ts";
 import { startTokens } from "../../auth/tokens/tokens.ts";
 import { type HttpApi, startHttp } from "../../http/server.ts";
@@ -51,6 +51,7 @@ export interface CallOptions {
 export interface TestController {
   readonly ctx: ModelContext;
   readonly model: Model;
+  readonly authentication: Authentication;
   readonly fabricModel: ReturnType<typeof createFabricModel>;
   readonly pki: Pki;
   readonly port: number;
@@ -207,6 +208,7 @@ export async function startTestController(
   return {
     ctx,
     model,
+    authentication: api.authentication,
     fabricModel,
     pki,
     port: port.port,

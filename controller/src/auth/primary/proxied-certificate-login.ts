@@ -125,6 +125,16 @@ export class ProxiedCertificateLogin {
   }
 }
 
+/**
+ * What the proxy says that its client presented, leaf first; undefined unless it removes the headers that clients write themselves. Whether the proxy may vouch
+ * is not asked.
+ */
+export function passedOnChain({ passedOnAt, clientCertificates }: ProxiedCertificates): X509Certificate[] | undefined {
+  const [at, another] = passedOnAt;
+  const isOwn = at !== undefined && another === undefined && PASSED_ON_AT.test(at);
+  return isOwn ? chainOf(clientCertificates) : undefined;
+}
+
 /** The certificates, leaf first; undefined unless each names the next as its issuer. */
 export function chainOf(texts: readonly string[]): X509Certificate[] | undefined {
   if (texts.length === 0 || texts.length > MAX_CERTIFICATES) return undefined;

@@ -32,6 +32,7 @@ export interface TestApi {
 export function testSession(token: string, change: Partial<ApiSessionContext> = {}): ApiSessionContext {
   return {
     apiSessionId: `session-of-${token}`,
+    kind: "legacy",
     token,
     identityId: "identity-1",
     isAdmin: false,
@@ -80,7 +81,11 @@ export async function startTestApi(o: {
     },
     authenticate:
       o.authenticate ??
-      (async (request) => (o.sessions ?? SESSIONS).find(({ token }) => token === request.sessionToken)),
+      (async ({ sessionToken }) =>
+        (o.sessions ?? SESSIONS).find(({ token }) => token === sessionToken) ?? {
+          refused: sessionToken === undefined ? "missing" : "invalid",
+          scheme: sessionToken === undefined ? "any" : "zt-session",
+        }),
     log,
     instanceId: "instance-1",
     validateResponses: true,

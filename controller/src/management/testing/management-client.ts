@@ -8,6 +8,8 @@ export interface ManagementClientOptions {
   readonly port: number;
   readonly ca: string;
   readonly token?: string;
+  /** An access token. */
+  readonly bearer?: string;
   readonly path?: string;
   /** Of the messages that arrive before the test asks for them: those that are kept. All when absent. */
   readonly keeps?: (message: Message) => boolean;
@@ -36,7 +38,10 @@ export class ManagementClient {
   static async connect(o: ManagementClientOptions): Promise<ManagementClient> {
     const socket = new WebSocket(`wss://localhost:${o.port}${o.path ?? "/fabric/v1/ws-api"}`, {
       ca: o.ca,
-      headers: o.token === undefined ? {} : { "zt-session": o.token },
+      headers: {
+        ...(o.token !== undefined && { "zt-session": o.token }),
+        ...(o.bearer !== undefined && { authorization: `Bearer ${o.bearer}` }),
+      },
     });
     const client = new ManagementClient(socket, o.keeps ?? (() => true));
     await once(socket, "open");

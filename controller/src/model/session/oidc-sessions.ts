@@ -89,7 +89,7 @@ const ACTIVATE = new LoggedStatement<{ id: string }>(
   { changes: [updateOf("created")], answer: "SELECT id FROM noted" },
 );
 
-/** The life of a repeat does not begin anew with each one. */
+/** The minute for repeats begins once. */
 const ROTATE = new LoggedStatement<{ id: string }>(
   `${locked("(o.refresh_jti = $7 OR (o.is_bound AND o.previous_jti = $7 AND o.rotated_at > $8))")},
   family AS (

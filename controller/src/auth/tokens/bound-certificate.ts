@@ -1,0 +1,47 @@
+import type { X509Certificate } from "node:crypto";
+import { CertificateError, fingerprint, spiffeId } from "@sallyport/wire";
+
+/** What decides which certificates a session's tokens need. */
+export interface BoundSession {
+  readonly id: string;
+  readonly identity_id: string;
+  /** Prints of its certificates; none: its tokens need no certificate. */
+  readonly cert_fingerprints: readonly string[];
+  /** The auth policy lets the certificates of a login count outside of their dates. */
+  readonly cert_allow_expired: boolean;
+}
+
+/**
+ * Whether a token of the session counts over a connection (docs/protocol/authentication.md, "Access tokens"). The certificate is one of the session's, or one
+ * that the network issued for this session. Of what a client presents only the leaf proves a key.
+ * @param leaf of the connection, or the one that an edge router vouches for
+ * @param isOfNetwork whether this network has issued the leaf; asked only for one that names the session
+ */
+export function isBoundTo(
+  session: BoundSession,
+  leaf: X509Certificate | undefined,
+  { at, isOfNetwork }: { readonly at: Date; isOfNetwork(leaf: X509Certificate): boolean },
+): boolean {
+  if (session.cert_fingerprints.length === 0) return true;
+  if (leaf === undefined) return false;
+  const isValid = leaf.validFromDate <= at && at <= leaf.validToDate;
+  if (session.cert_fingerprints.includes(fingerprint(leaf))) return isValid || session.cert_allow_expired;
+  return isValid && names(leaf, session) && isOfNetwork(leaf);
+}
+
+/** Routers, too, compare the path and not the trust domain. */
+function names(leaf: X509Certificate, { id, identity_id }: BoundSession): boolean {
+  let found: string | undefined;
+  try {
+    found = spiffeId(leaf);
+  } catch (error) {
+    if (error instanceof CertificateError) return false;
+    throw error;
+  }
+  const [identity, identityId, apiSession, sessionId, certificate, certificateId, ...more] =
+    /^spiffe:\/\/[^/?#]+\/([^?#]+)$/i.exec(found ?? "")?.[1]?.split("/") ?? [];
+  const isOfSession =
+    identity === "identity" && identityId === identity_id && apiSession === "apiSession" && sessionId === id;
+  if (!isOfSession || more.length > 0) return false;
+  return certificate === undefined || (certificate === "apiSessionCertificate" && certificateId !== undefined);
+}
