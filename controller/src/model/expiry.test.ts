@@ -25,7 +25,8 @@ it("keeps tables flat under churn: what expires goes, in batches, and the change
   const start = Date.UTC(2026, 0, 1);
   let day = 0;
   const now = () => new Date(start + day * 86_400_000);
-  const sweeps = expiries({ ...testContext(test.store), now });
+  // The keys sweep themselves.
+  const sweeps = expiries({ ...testContext(test.store), now }).filter(({ what }) => what !== "token keys");
   const sizes: number[][] = [];
   for (; day < 120; day += 10) {
     // Ten days of enrollments that no client completes, and of session certificates.

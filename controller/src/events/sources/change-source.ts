@@ -4,7 +4,6 @@ import { type Kysely, sql } from "kysely";
 import type { ChangeLog, ChangeRow } from "../../store/change-log.ts";
 import type { ApiSessionBefore, ApiSessionUpdateBefore, SessionBefore } from "../../store/logged-write.ts";
 import type { Database } from "../../store/schema.ts";
-import type { ApiSessionKind } from "../../store/session-tables.ts";
 import type { Dispatcher } from "../dispatcher.ts";
 import type { TerminatorSource } from "./terminator-source.ts";
 
@@ -137,13 +136,14 @@ export class ChangeSource {
     const { db, dispatcher } = this.#parts;
     const rows = batch.filter((row) => row.kind === "api_session");
     if (rows.length === 0) return;
-    const found = await sql<ShownApiSession>`SELECT id, identity_id, ip_address, kind FROM api_session
+    const found = await sql<{ id: string; identity_id: string; ip_address: string }>`
+      SELECT id, identity_id, ip_address FROM api_session
       WHERE id = ANY (${rows.map((row) => row.key)}::text[])`.execute(db);
     const present = new Map(found.rows.map((row) => [row.id, row]));
     for (const row of rows) {
       const session = present.get(row.key);
       const ended = row.before as unknown as ApiSessionBefore | null;
-      const isOfToken = (session?.kind ?? ended?.kind) === "oidc";
+      const isOfToken = OIDC_ID.test(row.key);
       const type = isOfToken ? tokenEventOf(row) : row.op === "update" ? "refreshed" : EVENT_TYPES[row.op];
       if (type === undefined) continue;
       dispatcher.emit({
@@ -186,14 +186,7 @@ export class ChangeSource {
   }
 }
 
-interface ShownApiSession {
-  readonly id: string;
-  readonly identity_id: string;
-  readonly ip_address: string;
-  readonly kind: ApiSessionKind;
-}
-
-/** API sessions of OIDC logins have UUIDs, all others have not: an ended one cannot be asked any more. */
+/** API sessions of OIDC logins have UUIDs, all others have not: one that has ended meanwhile cannot be read any more. */
 const OIDC_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The event of a change of a session that its client proves by tokens; undefined while its login is not complete, and where no token was made. */

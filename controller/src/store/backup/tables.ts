@@ -15,7 +15,7 @@ const LEFT_OUT = ["change_log", "schema_migration", "controller_epoch", "oidc_lo
 /** Settings that mean something in one server only. */
 export const LEFT_OUT_SETTINGS = ["change-log-pruned"];
 
-/** Every table of the schema, such that what a table refers to comes before it. */
+/** Every table of the schema, such that what a table refers to comes before it, but for references that can be deferred. */
 export async function tablesInOrder(client: pg.ClientBase): Promise<BackupTable[]> {
   const { rows: tables } = await client.query<{ name: string; columns: string[] }>(
     `SELECT c.relname AS name, array_agg(a.attname::text ORDER BY a.attnum) AS columns
@@ -28,7 +28,7 @@ export async function tablesInOrder(client: pg.ClientBase): Promise<BackupTable[
   const { rows: references } = await client.query<{ from: string; to: string }>(
     `SELECT DISTINCT f.relname AS from, t.relname AS to FROM pg_constraint k
      JOIN pg_class f ON f.oid = k.conrelid JOIN pg_class t ON t.oid = k.confrelid
-     WHERE k.contype = 'f' AND k.conrelid <> k.confrelid`,
+     WHERE k.contype = 'f' AND k.conrelid <> k.confrelid AND NOT k.condeferrable`,
   );
   const waiting = new Map(tables.map((table) => [table.name, table]));
   const ordered: BackupTable[] = [];

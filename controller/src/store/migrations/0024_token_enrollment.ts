@@ -1,7 +1,10 @@
 import { sql } from "kysely";
 import type { Migration } from "../migrate.ts";
 
-/** External JWT signers whose users may enroll themselves: what for, and which claims name the new identity and its attributes. */
+/**
+ * External JWT signers whose users may enroll themselves: what for, and which claims name the new identity and its attributes. Auth policies name signers, too:
+ * one of the two references can be deferred, so that a backup can be loaded table by table.
+ */
 export const tokenEnrollment: Migration = {
   id: "0024_token_enrollment",
   async up(db) {
@@ -10,7 +13,7 @@ export const tokenEnrollment: Migration = {
       ADD COLUMN enroll_to_token boolean NOT NULL DEFAULT false,
       ADD COLUMN enroll_name_claim text COLLATE "C",
       ADD COLUMN enroll_attribute_claim text COLLATE "C",
-      ADD COLUMN enroll_auth_policy_id text COLLATE "C" REFERENCES auth_policy (id)`.execute(db);
+      ADD COLUMN enroll_auth_policy_id text COLLATE "C" REFERENCES auth_policy (id) DEFERRABLE`.execute(db);
     await sql`CREATE INDEX ext_jwt_signer_enroll_auth_policy ON ext_jwt_signer (enroll_auth_policy_id)`.execute(db);
   },
 };
