@@ -77,7 +77,7 @@ edge:
     # accessToken: 30m
     # idToken: 30m
     # refreshToken: 24h
-    # How long a key signs tokens before a new one takes its place. Nobody is logged out by that.
+    # How long a key signs tokens before a new one takes its place. It logs no client out.
     # keyLife: 90d
     # Further host names under which clients reach the controller; *.example.org stands for one label in front.
     # hosts: []

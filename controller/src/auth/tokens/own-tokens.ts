@@ -17,7 +17,7 @@ import {
 } from "./claims.ts";
 import type { TokenKeys } from "./token-keys.ts";
 
-/** What a token of ours says, or why it says nothing. `detail` is for the log. */
+/** What a token of this network says, or why it says nothing. `detail` is for the log. */
 export type Checked<C> =
   | { readonly claims: C; readonly expiresAt: Date }
   | { readonly refused: "invalid" | "expired"; readonly detail: string };
@@ -51,7 +51,7 @@ export class OwnTokens {
     });
   }
 
-  /** Does the text name one of our keys? It proves nothing: a text that does is checked here, any other is somebody else's token. */
+  /** Does the text name one of our keys? It proves nothing: a text that does is checked here, any other is another issuer's token. */
   isOwn(text: string): boolean {
     return this.#kidOf(text) !== undefined;
   }

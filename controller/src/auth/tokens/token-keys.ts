@@ -53,7 +53,7 @@ interface HeldKey extends PublishedKey {
 
 /** So long a new key is published before it signs, so that every router and client knows it then. */
 export const PUBLISH_MS = 15 * 60_000;
-/** So long a key outlives the last token that it can have signed, besides year-long service tokens, which are signed anew when a client asks. */
+/** So long a key outlives the last token that it can have signed, besides year-long service tokens, which are signed again when a client asks. */
 const GRACE_MS = 60 * 60_000;
 /** From this difference between the clocks of controller and database on, an administrator should look. */
 const CLOCK_WARNING_MS = 5_000;
@@ -114,7 +114,7 @@ export class TokenKeys {
     return signing.signer;
   }
 
-  /** The key with which a token is checked; undefined when it is none of ours, or not any more. */
+  /** The key with which a token is checked; undefined when it is unknown, or has ended. */
   find(kid: string): VerificationKey | undefined {
     const key = this.#keys.get(kid);
     return key === undefined || isOver(key, this.#options.now()) ? undefined : key.verification;
