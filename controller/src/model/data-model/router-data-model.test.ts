@@ -250,3 +250,24 @@ it("configs of an identity's own go with their service", async () => {
   for (const change of model.changesAfter(before) ?? []) received.change(change.body);
   expect(received.identities.get("overriding")?.serviceConfigs).toEqual({});
 });
+
+it("a large state goes out in parts, and in one message to routers that need it whole", async () => {
+  const configs = new Configs(testContext(test.store));
+  const typeId = await configs.createType({ name: "large", schema: { type: "object" } } as never);
+  for (const name of ["a", "b", "c", "d", "e"]) {
+    const data = { text: name.repeat(1024 * 1024) };
+    await configs.create({ name: `large-${name}`, configTypeId: typeId, data, tags: {} } as never);
+  }
+  const model = await start();
+  const [parts, whole] = [await model.state(), await model.state({ isWhole: true })];
+  expect(parts.rest.length).toBeGreaterThan(0);
+  expect(whole.rest).toEqual([]);
+  const received = new ReceivedModel(parts.body);
+  for (const part of parts.rest) received.change(part);
+  expect(received.content()).toEqual(new ReceivedModel(whole.body).content());
+  // Each form is made once.
+  expect((await model.state({ isWhole: true })).body).toBe(whole.body);
+  expect((await model.state()).body).toBe(parts.body);
+  const own = await model.state({ timeline: "own", isWhole: true });
+  expect([own.rest, new ReceivedModel(own.body).timeline]).toEqual([[], "own"]);
+});
