@@ -226,6 +226,24 @@ describe("terminators of routers", () => {
 });
 
 describe("routers", () => {
+  it("are told of themselves, with the configs that they have", async () => {
+    const routerId = await c.make("edge-routers", { name: "configured" });
+    expect(await c.fabricModel.routerConfigs("none")).toBeUndefined();
+    const about = { id: routerId, name: "configured", fingerprint: "", isDisabled: false };
+    expect(await c.fabricModel.routerConfigs(routerId)).toEqual({ ...about, configs: [] });
+    const typeId = await c.make("config-types", { name: "for-routers", schema: { type: "object" } });
+    const configId = await c.make("configs", { name: "own", configTypeId: typeId, data: { a: 1 } });
+    const { db } = c.ctx.store;
+    await db
+      .insertInto("router_config")
+      .values({ router_id: routerId, config_type_id: typeId, config_id: configId })
+      .execute();
+    expect(await c.fabricModel.routerConfigs(routerId)).toEqual({
+      ...about,
+      configs: [{ id: configId, typeId, name: "own", data: '{"a":1}' }],
+    });
+  });
+
   it("renew their certificate in two steps, and the change is told", async () => {
     const routerId = await c.make("edge-routers", { name: "renewing" });
     const { enrollmentToken } = (await c.admin("GET", `/edge-routers/${routerId}`)).json.data;

@@ -27,8 +27,20 @@ export function fabricRouters(ctx: ModelContext, model: Model) {
     async routerConfigs(routerId) {
       const row = await model.routers.find(db, routerId);
       if (row === undefined) return undefined;
+      const configs = await db
+        .selectFrom("router_config")
+        .innerJoin("config", "config.id", "router_config.config_id")
+        .select(["config.id", "config.config_type_id", "config.name", "config.data"])
+        .where("router_id", "=", routerId)
+        .orderBy("config.id")
+        .execute();
       const { id, name, disabled: isDisabled } = row;
-      return { id, name, fingerprint: row.fingerprint ?? "", configs: [], isDisabled };
+      return {
+        ...{ id, name, isDisabled, fingerprint: row.fingerprint ?? "" },
+        configs: configs.map(({ data, config_type_id: typeId, ...config }) => {
+          return { ...config, typeId, data: JSON.stringify(data) };
+        }),
+      };
     },
     async saveRouterReport({ routerId, hostname, version, ctrlChanListeners }) {
       const report = json({ hostname, version });
