@@ -84,9 +84,12 @@ describe("an access token", () => {
   it("is listed by its session only, without a token, and not before the login is complete", async () => {
     const one = await user();
     const pending = await beginOidcLogin(c, one);
+    const hasSession = async () => (await c.admin("GET", `/identities/${one.id}`)).json.data.hasApiSession;
+    expect(await hasSession()).toBe(false);
     const { id } = await loginByOidc(c, one);
-    const { data } = (await c.admin("GET", `/api-sessions?filter=identity="${one.id}"`)).json;
+    const { data } = (await c.admin("GET", `/api-sessions?filter=${encodeURIComponent(`identity="${one.id}"`)}`)).json;
     expect(data.map((session: { id: string; token: string }) => [session.id, session.token])).toEqual([[id, ""]]);
+    expect(await hasSession()).toBe(true);
     expect((await c.admin("GET", `/api-sessions/${pending}`)).status).toBe(404);
   });
 

@@ -5,7 +5,7 @@ import type { ModelContext } from "../model/context.ts";
 import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
 import { isDisabled } from "../model/identity/identities.ts";
 import { type ApiSessions, tokenOfOidcSession } from "../model/session/api-sessions.ts";
-import { Statement } from "../store/driver/statement.ts";
+import { likely, Statement } from "../store/driver/statement.ts";
 import type { ApiSessionKind } from "../store/session-tables.ts";
 import { networkLeaf } from "./client-certificate.ts";
 import { type OpenFactors, openFactors } from "./factors.ts";
@@ -76,7 +76,7 @@ interface SessionOfToken {
   required_signer: ExtJwtSignerRow | null;
 }
 
-const SESSION_OF_TOKEN = new Statement<SessionOfToken>(`
+const SESSIONS = `
       SELECT a.id, a.kind, a.token, a.config_types, a.last_activity_at, a.expires_at, a.access_until, a.cert_fingerprints, a.is_mfa_complete,
         i.id AS identity_id, i.external_id, i.is_admin, i.disabled_at, i.disabled_until,
         p.require_totp, p.cert_allow_expired, coalesce(m.is_verified, false) AS is_mfa_verified, row_to_json(s) AS required_signer
@@ -84,8 +84,9 @@ const SESSION_OF_TOKEN = new Statement<SessionOfToken>(`
         JOIN identity i ON i.id = a.identity_id
         JOIN auth_policy p ON p.id = i.auth_policy_id
         LEFT JOIN mfa m ON m.identity_id = i.id
-        LEFT JOIN ext_jwt_signer s ON s.id = p.require_ext_jwt_signer
-      WHERE a.token = $1`);
+        LEFT JOIN ext_jwt_signer s ON s.id = p.require_ext_jwt_signer`;
+const SESSION_OF_TOKEN = new Statement<SessionOfToken>(`${SESSIONS} WHERE a.token = $1`);
+const SESSIONS_OF_TOKENS = new Statement<SessionOfToken>(`${SESSIONS} WHERE a.token = ANY ($1::text[])`);
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -109,9 +110,15 @@ export class CurrentSessions {
     this.#ctx = ctx;
     this.#apiSessions = apiSessions;
     this.#parts = parts;
-    this.#rows = new SessionRows(ctx.store.changes, (token) => {
-      parts.onRead?.();
-      return SESSION_OF_TOKEN.first(ctx.store.db, [token]);
+    const { changes, db } = ctx.store;
+    this.#rows = new SessionRows({
+      changes,
+      load: (token) => {
+        parts.onRead?.();
+        return SESSION_OF_TOKEN.first(db, [token]);
+      },
+      loadAll: (tokens) => SESSIONS_OF_TOKENS.rows(db, [likely(tokens)]),
+      log: ctx.log,
     });
   }
 

@@ -1,3 +1,4 @@
+import { silentLogger } from "@sallyport/wire";
 import { afterEach, expect, it, vi } from "vitest";
 import type { ChangeRow, ChangeSubscriber } from "../store/change-log.ts";
 import { MAX_ROWS, SessionRows } from "./session-rows.ts";
@@ -23,16 +24,35 @@ function harness() {
   const log = new ScriptedLog();
   const reads: string[] = [];
   let whileReading = (): void => undefined;
-  const rows = new SessionRows(log, async (token) => {
-    reads.push(token);
-    await Promise.resolve();
-    whileReading();
-    return token.startsWith("none") ? undefined : { id: `session of ${token}`, identity_id: `identity of ${token}` };
+  const errors: object[] = [];
+  /** What the database has of a row; the test changes it. */
+  const stored = new Map<string, { config_types: string[] } | undefined>();
+  const rowOf = (token: string) => {
+    const { config_types = [] } = stored.get(token) ?? {};
+    const [id, identity_id] = [`session of ${token}`, `identity of ${token}`];
+    return { id, token, identity_id, config_types, last_activity_at: new Date() };
+  };
+  const rows = new SessionRows({
+    changes: log,
+    load: async (token) => {
+      reads.push(token);
+      await Promise.resolve();
+      whileReading();
+      return token.startsWith("none") ? undefined : rowOf(token);
+    },
+    loadAll: async (tokens) => {
+      const found = tokens.filter((token) => !stored.has(token) || stored.get(token) !== undefined).map(rowOf);
+      whileReading();
+      return found;
+    },
+    log: { ...silentLogger, error: (fields: object) => void errors.push(fields) },
   });
   return {
     log,
     rows,
     reads,
+    errors,
+    stored,
     duringTheNextRead: (work: () => void) => {
       whileReading = () => {
         whileReading = () => undefined;
@@ -127,4 +147,26 @@ it("so many rows are kept, the oldest give way", async () => {
   await rows.find("t1");
   await rows.find("t0");
   expect(reads).toEqual(["t0"]);
+});
+
+it("a row that differs from the database, with no change in the log, is reported and read again", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const { log, rows, reads, errors, stored, duringTheNextRead } = harness();
+  for (const token of ["same", "changed", "gone", "late"]) await rows.find(token);
+  stored.set("changed", { config_types: ["all"] });
+  stored.set("gone", undefined);
+  await rows.find("same");
+  expect(errors).toEqual([]);
+  vi.advanceTimersByTime(61_000);
+  stored.set("late", { config_types: ["all"] });
+  // This one has only just been committed.
+  duringTheNextRead(() => log.tell("api_session", "session of late"));
+  await rows.find("same");
+  await vi.waitFor(() => expect(errors).toHaveLength(2));
+  const ofIds = (...tokens: string[]) =>
+    tokens.map((token) => ({ apiSessionId: `session of ${token}`, identityId: `identity of ${token}` }));
+  expect(errors).toEqual(ofIds("changed", "gone"));
+  reads.length = 0;
+  for (const token of ["same", "changed", "gone", "late"]) await rows.find(token);
+  expect(reads).toEqual(["changed", "gone", "late"]);
 });

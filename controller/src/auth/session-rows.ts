@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from "node:util";
 import { BoundedMap } from "@sallyport/async";
+import type { Logger } from "@sallyport/wire";
 import type { ModelStore } from "../model/context.ts";
 import type { ChangeRow } from "../store/change-log.ts";
 import type { MfaBefore } from "../store/logged-write.ts";
@@ -6,7 +8,17 @@ import type { MfaBefore } from "../store/logged-write.ts";
 /** The session and the identity whose changes a kept row depends on. */
 export interface OwnedSession {
   readonly id: string;
+  readonly token: string;
   readonly identity_id: string;
+  readonly last_activity_at: Date;
+}
+
+interface SessionRowsParts<T> {
+  readonly changes: ModelStore["changes"];
+  load(token: string): Promise<T | undefined>;
+  /** In one statement. */
+  loadAll(tokens: readonly string[]): Promise<readonly T[]>;
+  readonly log: Logger;
 }
 
 interface Kept<T> {
@@ -19,14 +31,16 @@ export const MAX_ROWS = 25_000;
 /** Limits the effect of a writer that forgets to append to the change log; rows that were read together are not read together again. */
 const LIFE_MS = 600_000;
 const SPREAD = 0.1;
+/** How often kept rows are compared with the database, and how many: those that were kept for longest. */
+const COMPARE_MS = 60_000;
+const MAX_COMPARED = 1_000;
 
 /**
  * The rows that requests read first, by token, kept in memory until the change log says that they may differ. Every look-up waits until it knows all earlier
  * commits, so an ended session or a disabled identity counts from the next request on.
  */
 export class SessionRows<T extends OwnedSession> {
-  readonly #changes: ModelStore["changes"];
-  readonly #load: (token: string) => Promise<T | undefined>;
+  readonly #parts: SessionRowsParts<T>;
   readonly #rows = new BoundedMap<string, Kept<T>>(MAX_ROWS, (token, { row }) => this.#unlink(token, row));
   /** Tokens by session, and by identity. */
   readonly #bySession = new Map<string, string>();
@@ -34,19 +48,20 @@ export class SessionRows<T extends OwnedSession> {
   /** Grows with every change that could concern a row that is being read. */
   #version = 0;
   #isFollowing = false;
+  #compareAt = performance.now() + COMPARE_MS;
 
-  constructor(changes: ModelStore["changes"], load: (token: string) => Promise<T | undefined>) {
-    this.#changes = changes;
-    this.#load = load;
+  constructor(parts: SessionRowsParts<T>) {
+    this.#parts = parts;
   }
 
   async find(token: string): Promise<T | undefined> {
     this.#follow();
-    await this.#changes.noticed();
+    await this.#parts.changes.noticed();
+    if (performance.now() >= this.#compareAt) void this.#compare();
     const kept = this.#rows.get(token);
     if (kept !== undefined && performance.now() < kept.until) return kept.row;
     const version = this.#version;
-    const row = await this.#load(token);
+    const row = await this.#parts.load(token);
     this.forget(token);
     if (row !== undefined && version === this.#version) this.#keep(token, row);
     return row;
@@ -75,10 +90,33 @@ export class SessionRows<T extends OwnedSession> {
     this.#byIdentity.set(row.identity_id, tokens.add(token));
   }
 
+  /** Finds rows that differ from the database although no change was logged: some writer forgets to append to the log. */
+  async #compare(): Promise<void> {
+    this.#compareAt = performance.now() + COMPARE_MS;
+    const { changes, loadAll, log } = this.#parts;
+    const kept = [...this.#rows.entries().take(MAX_COMPARED)];
+    try {
+      const rows = await loadAll(kept.map(([token]) => token));
+      // What differs because it was changed meanwhile is forgotten by then.
+      await changes.noticed();
+      const stored = new Map(rows.map((row) => [row.token, row]));
+      for (const [token, one] of kept) {
+        if (this.#rows.get(token) !== one || isSame(one.row, stored.get(token))) continue;
+        this.forget(token);
+        const { id: apiSessionId, identity_id: identityId } = one.row;
+        const message =
+          "a session in memory differed from the database although no change of it was logged: it is read again. Please report this";
+        log.error({ apiSessionId, identityId }, message);
+      }
+    } catch (error) {
+      log.debug({ error }, "the sessions in memory could not be compared with the database; it is tried again");
+    }
+  }
+
   #follow(): void {
     if (this.#isFollowing) return;
     this.#isFollowing = true;
-    this.#changes.subscribe({
+    this.#parts.changes.subscribe({
       name: "sessions",
       isPrompt: true,
       onChanges: (rows) => {
@@ -121,4 +159,10 @@ export class SessionRows<T extends OwnedSession> {
     this.#bySession.clear();
     this.#byIdentity.clear();
   }
+}
+
+function isSame<T extends OwnedSession>({ last_activity_at: _, ...kept }: T, stored: T | undefined): boolean {
+  if (stored === undefined) return false;
+  const { last_activity_at: _stored, ...rest } = stored;
+  return isDeepStrictEqual(kept, rest);
 }

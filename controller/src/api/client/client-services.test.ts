@@ -180,6 +180,24 @@ describe("routers of a client", () => {
     for (const wrong of [outsider.token, "x", token]) {
       expect((await ofService("", { "session-token": wrong })).status).toBe(401);
     }
+    // A signed one names session and API session; its text may be older than the stored one.
+    const { id, apiSessionId, identityId } = session.json.data;
+    const signed = (change: object) =>
+      c.ctx.tokens.issuer.service(
+        { ...{ id, apiSessionId, identityId, serviceId: service, type: "Dial" as const }, ...change },
+        { isLegacy: true },
+      ).token;
+    expect((await ofService("", { "session-token": signed({}) })).status).toBe(200);
+    const { id: otherId, apiSessionId: otherApiSession } = outsider;
+    const forged = `${signed({}).slice(0, -4)}AAAA`;
+    for (const wrong of [
+      signed({ id: otherId }),
+      signed({ apiSessionId: otherApiSession }),
+      signed({ id: "x" }),
+      forged,
+    ]) {
+      expect((await ofService("", { "session-token": wrong })).status).toBe(401);
+    }
     expect(edgeRouters.slice(1).every((router: { isOnline: boolean }) => !router.isOnline)).toBe(true);
     const own = (await client("GET", "/current-identity/edge-routers?limit=500", { token })).json;
     expect(own.meta.pagination.totalCount).toBe(30);

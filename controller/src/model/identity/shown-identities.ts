@@ -35,7 +35,7 @@ export interface ShownIdentity extends ShownRow {
   readonly enrollments: readonly EnrollmentSummary[];
 }
 
-const COLUMNS = `i.*, p.name AS policy_name, EXISTS (SELECT 1 FROM api_session s WHERE s.identity_id = i.id) AS has_session,
+const COLUMNS = `i.*, p.name AS policy_name, EXISTS (SELECT 1 FROM api_session s WHERE s.identity_id = i.id AND (s.kind = 'legacy' OR s.access_until IS NOT NULL)) AS has_session,
   EXISTS (SELECT 1 FROM mfa m WHERE m.identity_id = i.id AND m.is_verified) AS has_mfa, f.env_info, f.sdk_info`;
 const TABLES = `FROM identity i LEFT JOIN auth_policy p ON p.id = i.auth_policy_id
   LEFT JOIN identity_info f ON f.identity_id = i.id`;

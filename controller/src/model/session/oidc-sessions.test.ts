@@ -137,6 +137,22 @@ describe("a session of an OIDC login", () => {
     expect(await sessions.extend(id, inMs(1_000))).toBe(false);
   });
 
+  it("is known to routers that report it by its access token, and nothing is written for that", async () => {
+    const apiSessions = new ApiSessions(ctx);
+    const id = await active();
+    const ended = await active();
+    await sessions.end(ended, "logout");
+    const tokenOf = (z_asid: unknown) =>
+      `eyJhbGciOiJFUzI1NiJ9.${Buffer.from(JSON.stringify({ z_asid })).toString("base64url")}.x`;
+    const unknown = [tokenOf(ended), tokenOf(7), "eyJ.no", "opaque", `oidc:${ended}`];
+    offsetMs = HOUR_MS;
+    expect(await apiSessions.touchTokens([tokenOf(id), ...unknown])).toEqual(unknown);
+    const row = await apiSessions.find(test.store.db, id);
+    expect(apiSessions.lastActivity(row!).getTime()).toBeGreaterThan(Date.now() + HOUR_MS - 1_000);
+    await apiSessions.flush();
+    expect(await apiSessions.find(test.store.db, id)).toEqual(row);
+  });
+
   it("is ended by the sweep when its time is over, and not because it is idle", async () => {
     const apiSessions = new ApiSessions(ctx);
     const id = await active();
