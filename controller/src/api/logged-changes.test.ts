@@ -113,7 +113,7 @@ describe("what refers to something that ended meanwhile", () => {
     const id = await c.make("identities", person("cid"));
     const identity = await c.model.identities.get(c.ctx.store.db, id);
     await expect(
-      c.model.sessions.create({ id: "ended" }, identity, { serviceId: service, type: "Dial" }),
+      c.model.sessions.create({ id: "ended", kind: "legacy" }, identity, { serviceId: service, type: "Dial" }),
     ).rejects.toMatchObject({ status: 404, code: "NOT_FOUND" });
     await expect(c.model.mfa.start("nobody")).rejects.toMatchObject({ status: 404, code: "NOT_FOUND" });
   });

@@ -160,7 +160,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
         throw fieldError("serviceId", "serviceId is required", body.serviceId);
       }
       const identity = await model.identities.get(db, session.identityId);
-      const row = await model.sessions.create({ id: session.apiSessionId }, identity, {
+      const row = await model.sessions.create({ id: session.apiSessionId, kind: session.kind }, identity, {
         serviceId: body.serviceId,
         type: body.type === "Bind" ? "Bind" : "Dial",
         tags: body.tags,
@@ -170,7 +170,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
     detailSession: async ({ params, session }) => {
       const row = await sessionsOf(session).where("id", "=", params.id).executeTakeFirst();
       if (row === undefined) throw notFound("session", params.id);
-      return { data: forClient(await renderUsableSession(deps, row)) };
+      return { data: forClient(await renderUsableSession(deps, await model.sessions.current(row))) };
     },
     deleteSession: ({ params, session }) => model.sessions.delete(params.id, session.apiSessionId),
   };

@@ -7,13 +7,16 @@ import type { ModelStore } from "../context.ts";
 
 /** What is read of a session, and of all that it hangs on, when a circuit is asked for under it. */
 export interface Claimed {
+  /** Empty, as is its token, when an API session asks for a service without a session. */
   session_id: string;
+  session_token: string;
   type: Permission;
   api_session_id: string;
   api_token: string;
   kind: ApiSessionKind;
-  expires_at: Date | null;
   last_activity_at: Date;
+  expires_at: Date | null;
+  access_until: Date | null;
   identity_id: string;
   identity_attrs: string[];
   is_admin: boolean;
@@ -27,7 +30,7 @@ export interface Claimed {
 const MAX_CLAIMS = 20_000;
 const MAX_SERVICES = 10_000;
 /** The change log tells of every change; this bounds what a writer could do that forgets to. */
-const LIFE_MS = 10_000;
+const LIFE_MS = 600_000;
 
 interface Kept<T> {
   readonly value: T;
@@ -35,15 +38,15 @@ interface Kept<T> {
 }
 
 /**
- * What every circuit needs to know, kept in memory until the change log says that it may differ: claims of sessions by token, terminators by service. A
+ * What every circuit needs to know, kept in memory until the change log says that it may differ: claims by what names them, terminators by service. A
  * caller has waited for the change log before (`ChangeLog.caughtUp`), so it misses nothing that was committed before.
  */
 export class CircuitFacts {
-  readonly #claims = new BoundedMap<string, Kept<Claimed>>(MAX_CLAIMS, (token, { value }) =>
-    this.#unlinkClaim(token, value),
+  readonly #claims = new BoundedMap<string, Kept<Claimed>>(MAX_CLAIMS, (key, { value }) =>
+    this.#unlinkClaim(key, value),
   );
-  /** Tokens of the claims that hang on an entity, by kind and id. */
-  readonly #tokensOf = new Map<string, Set<string>>();
+  /** Keys of the claims that hang on an entity, by kind and id. */
+  readonly #keysOf = new Map<string, Set<string>>();
   readonly #terminators = new BoundedMap<string, Kept<readonly TerminatorRecord[]>>(MAX_SERVICES, (_, { value }) =>
     this.#unlinkTerminators(value),
   );
@@ -57,13 +60,18 @@ export class CircuitFacts {
     this.#changes = changes;
   }
 
-  async claim(token: string, load: () => Promise<Claimed | undefined>): Promise<Claimed | undefined> {
-    return this.#find(this.#claims, token, load, (claim) => {
-      for (const owner of ownersOf(claim)) {
-        const tokens = this.#tokensOf.get(owner) ?? new Set();
-        this.#tokensOf.set(owner, tokens.add(token));
-      }
+  /** @param key of a session its id or its opaque token, of an API session that asks for a service both ids */
+  async claim(key: string, load: () => Promise<Claimed | undefined>): Promise<Claimed | undefined> {
+    return this.#find(this.#claims, key, load, (claim) => {
+      for (const owner of ownersOf(claim)) this.#keysOf.getOrInsertComputed(owner, () => new Set()).add(key);
     });
+  }
+
+  forgetClaim(key: string): void {
+    const kept = this.#claims.get(key);
+    if (kept === undefined) return;
+    this.#claims.delete(key);
+    this.#unlinkClaim(key, kept.value);
   }
 
   async terminators(
@@ -124,7 +132,7 @@ export class CircuitFacts {
       case "service":
         if (op === "create") return;
         this.#version += 1;
-        for (const token of [...(this.#tokensOf.get(`${kind} ${key}`) ?? [])]) this.#forgetClaim(token);
+        for (const claimed of [...(this.#keysOf.get(`${kind} ${key}`) ?? [])]) this.forgetClaim(claimed);
         if (kind === "service") this.#forgetTerminators(key);
         return;
       case "terminator": {
@@ -142,18 +150,11 @@ export class CircuitFacts {
     }
   }
 
-  #forgetClaim(token: string): void {
-    const kept = this.#claims.get(token);
-    if (kept === undefined) return;
-    this.#claims.delete(token);
-    this.#unlinkClaim(token, kept.value);
-  }
-
-  #unlinkClaim(token: string, claim: Claimed): void {
+  #unlinkClaim(key: string, claim: Claimed): void {
     for (const owner of ownersOf(claim)) {
-      const tokens = this.#tokensOf.get(owner);
-      tokens?.delete(token);
-      if (tokens?.size === 0) this.#tokensOf.delete(owner);
+      const keys = this.#keysOf.get(owner);
+      keys?.delete(key);
+      if (keys?.size === 0) this.#keysOf.delete(owner);
     }
   }
 
@@ -169,7 +170,7 @@ export class CircuitFacts {
   #forgetAll(): void {
     this.#version += 1;
     this.#claims.clear();
-    this.#tokensOf.clear();
+    this.#keysOf.clear();
     this.#terminators.clear();
     this.#serviceOf.clear();
   }
@@ -177,7 +178,7 @@ export class CircuitFacts {
 
 function ownersOf(claim: Claimed): string[] {
   return [
-    `session ${claim.session_id}`,
+    ...(claim.session_id === "" ? [] : [`session ${claim.session_id}`]),
     `api_session ${claim.api_session_id}`,
     `identity ${claim.identity_id}`,
     `service ${claim.service_id}`,

@@ -79,7 +79,7 @@ describe("#4243: a token in the form of a JWT where there is none is an error:",
     const { session } = of("alice");
     expect(await dial(session, token)).toEqual({ denied: DenialCode.InvalidApiSession });
     expect(await c.fabricModel.touchApiSessions([token])).toEqual([token]);
-    expect(await c.fabricModel.unknownSessions([token])).toEqual([{ token }]);
+    expect(await c.fabricModel.unknownSessions([token])).toMatchObject([{ token }]);
     const answer = await c.call("GET", "/edge/client/v1/current-identity", { token });
     expect(answer.status).toBe(401);
   });

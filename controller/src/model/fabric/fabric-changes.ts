@@ -1,13 +1,16 @@
 import { Listeners } from "@sallyport/async";
 import type { ApiSessionRecord } from "@sallyport/wire";
+import { sql } from "kysely";
 import type { ModelChange } from "../../fabric/ports.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
+import { likely } from "../../store/driver/statement.ts";
 import type {
   ApiSessionBefore,
   AuthPolicyBefore,
   ChangeKind,
   IdentityBefore,
   MfaBefore,
+  RevocationBefore,
   SessionBefore,
 } from "../../store/logged-write.ts";
 import type { ModelContext } from "../context.ts";
@@ -56,14 +59,27 @@ export class FabricChanges {
     const changed = rows.filter((row) => row.kind === "api_session" && row.op !== "delete").map((row) => row.key);
     const records = changed.length === 0 ? [] : await sessionRecords(this.#ctx, [...new Set(changed)]);
     const sessions = new Map(records.map((record) => [record.id, record]));
+    const issuedBefore = await this.#issuedBefore(rows);
     for (const row of rows) {
-      const change = changeOf(row, sessions);
+      const change = row.kind === "revocation" ? revoked(row, issuedBefore) : changeOf(row, sessions);
       if (change !== undefined) this.#handlers.emit(change);
     }
     await this.#announceWhole(rows);
     if (rows.some((row) => ACCESS_KINDS.has(row.kind) && row.op !== "create")) {
       this.#handlers.emit({ kind: "access-changed" });
     }
+  }
+
+  /** By identity: which tokens of it the revocations in these rows concern. */
+  async #issuedBefore(rows: readonly ChangeRow[]): Promise<ReadonlyMap<string, Date>> {
+    const identities = rows.filter((row) => row.kind === "revocation" && revocationOf(row)?.type === "IDENTITY");
+    if (identities.length === 0) return new Map();
+    const ids = [...new Set(identities.map(({ key }) => key))];
+    const { rows: found } = await sql<{ id: string; issued_before: Date }>`
+      SELECT id, issued_before FROM revocation WHERE id = ANY (${likely(ids)}::text[]) AND issued_before IS NOT NULL`.execute(
+      this.#ctx.store.db,
+    );
+    return new Map(found.map((row) => [row.id, row.issued_before]));
   }
 
   /**
@@ -95,13 +111,26 @@ function isTotpGone({ kind, op, before }: ChangeRow): boolean {
   );
 }
 
+function revocationOf({ before }: ChangeRow): RevocationBefore | null {
+  return before as unknown as RevocationBefore | null;
+}
+
+function revoked(row: ChangeRow, issuedBefore: ReadonlyMap<string, Date>): ModelChange | undefined {
+  const type = revocationOf(row)?.type;
+  // One that is removed has ended anyway.
+  if (row.op === "delete" || type === undefined) return undefined;
+  const until = type === "IDENTITY" ? issuedBefore.get(row.key) : undefined;
+  return { kind: "revoked", type, id: row.key, ...(until && { issuedBefore: until }) };
+}
+
 function changeOf(row: ChangeRow, sessions: ReadonlyMap<string, ApiSessionRecord>): ModelChange | undefined {
   const isGone = row.op === "delete";
   switch (row.kind) {
     case "api_session": {
       if (isGone) {
         const before = row.before as ApiSessionBefore | null;
-        return { kind: "api-session-removed", id: row.key, token: before?.token ?? "" };
+        const token = before?.kind === "oidc" ? "" : (before?.token ?? "");
+        return { kind: "api-session-removed", id: row.key, token };
       }
       const session = sessions.get(row.key);
       // Already gone again: its removal follows.

@@ -3,6 +3,7 @@ import type { ModelContext } from "../context.ts";
 import { RouterDataModel } from "../data-model/router-data-model.ts";
 import type { Model } from "../model.ts";
 import { CircuitFacts } from "./circuit-facts.ts";
+import { fabricAuthorization } from "./fabric-authorization.ts";
 import { FabricChanges } from "./fabric-changes.ts";
 import { fabricRouters } from "./fabric-routers.ts";
 import { fabricSessions } from "./fabric-sessions.ts";
@@ -26,7 +27,8 @@ export function createFabricModel(ctx: ModelContext, model: Model): FabricModel 
       await dataModel.close();
     },
     ...fabricRouters(ctx, model),
-    ...fabricSessions(ctx, model, facts),
+    ...fabricSessions(ctx, model),
+    ...fabricAuthorization(ctx, model, facts),
     ...fabricTerminators(ctx, model, facts),
     ...fabricTunnel(ctx, model),
   };

@@ -52,6 +52,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model) {
       .selectFrom("api_session")
       .selectAll()
       .where("identity_id", "=", identityId)
+      .where("kind", "=", "legacy")
       .orderBy("id", "desc")
       .executeTakeFirst();
 
@@ -161,6 +162,8 @@ export function fabricTunnel(ctx: ModelContext, model: Model) {
         const session = await model.sessions.create(apiSession, identity, {
           serviceId: service.id,
           type: request.type,
+          // Routers that ask so end what they host with the session only when its token is opaque.
+          isOpaque: true,
         });
         return {
           kind: "session",

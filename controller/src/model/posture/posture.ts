@@ -12,6 +12,7 @@ import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { PolicyIndex, ServicePolicy } from "../../policy/policy-index.ts";
 import type { Attributed } from "../../policy/selector.ts";
 import { appendChange, type ChangeRow } from "../../store/change-log.ts";
+import type { ApiSessionKind } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { namesOf } from "../entity.ts";
 import type { PolicyMirror } from "../policy/policy-mirror.ts";
@@ -284,6 +285,8 @@ export class Posture {
 
   #isOver(index: PolicyIndex, row: StoredSession): boolean {
     const identity = { id: row.identity_id, attrs: row.attrs };
+    // Its client reports to routers, which look after its circuits.
+    if (row.kind === "oidc" && !this.reports.hasReported(identity.id)) return false;
     const failures = this.failuresIn(index, identity, row.api_session_id, row.service_id, row.type);
     if (failures.length === 0) return false;
     const isEarly = this.#ctx.now().getTime() - this.#startedAt < RESTART_GRACE_MS;
@@ -360,8 +363,8 @@ export class Posture {
   }
 }
 
-const STORED_SESSION = sql`SELECT s.id, s.type, s.api_session_id, s.service_id, s.created_at, i.id AS identity_id, i.attrs
-  FROM session s JOIN identity i ON i.id = s.identity_id`;
+const STORED_SESSION = sql`SELECT s.id, s.type, s.api_session_id, s.service_id, s.created_at, i.id AS identity_id, i.attrs, a.kind
+  FROM session s JOIN identity i ON i.id = s.identity_id JOIN api_session a ON a.id = s.api_session_id`;
 
 interface StoredSession {
   id: string;
@@ -371,4 +374,5 @@ interface StoredSession {
   created_at: Date;
   identity_id: string;
   attrs: string[];
+  kind: ApiSessionKind;
 }

@@ -28,7 +28,13 @@ function counted(now = () => 0) {
   const posture = { failures: async () => [] } as unknown as Posture;
   const made = new Sessions(testContext(test.store), posture, new SessionCount(MOST, now));
   const dial = async (apiSession: string, service: number, identity = "i") =>
-    (await made.create({ id: apiSession }, { id: identity, attrs: [] }, { serviceId: `v${service}`, type: "Dial" })).id;
+    (
+      await made.create(
+        { id: apiSession, kind: "legacy" },
+        { id: identity, attrs: [] },
+        { serviceId: `v${service}`, type: "Dial", isOpaque: true },
+      )
+    ).id;
   return { made, dial };
 }
 const sessions = (now = () => 0) => counted(now).dial;

@@ -1,14 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
 import type { Permission } from "@sallyport/wire";
+import { decodeProtectedHeader } from "jose";
 import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
+import { namesIn } from "../../fabric/token-names.ts";
 import type { Attributed } from "../../policy/selector.ts";
 import { appendChange, type ChangeRow } from "../../store/change-log.ts";
 import { timeOrderedId } from "../../store/ids.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import type { Tags } from "../../store/schema.ts";
-import type { SessionTable } from "../../store/session-tables.ts";
+import type { ApiSessionKind, SessionTable } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { found, json, keepEntity } from "../entity.ts";
+import { findEntity, found, getEntity, json, keepEntity } from "../entity.ts";
 import type { IdentityRow } from "../identity/identities.ts";
 import { grantsOf, hasGrant, permissionsOn, routersOfIdentity, routersOfService } from "../policy/access.ts";
 import { selectsRow } from "../policy/selection-sql.ts";
@@ -23,10 +26,21 @@ export type SessionRow = Selectable<SessionTable>;
 /** How long a full count is believed before a session is refused: to count so many rows takes time. */
 const REFUSE_FOR_MS = 10_000;
 
+/** A token that ends sooner is signed again. */
+const RENEW_AHEAD_MS = 30 * 86_400_000;
+
 /** A router that a session may use. */
 export interface SessionRouter {
   readonly id: string;
   readonly name: string;
+}
+
+interface SessionRequest {
+  readonly serviceId: string;
+  readonly type: Permission;
+  readonly tags?: Tags;
+  /** Its token is no signed one. */
+  readonly isOpaque?: boolean;
 }
 
 /** Permissions to dial or bind one service, made under an API session. */
@@ -44,18 +58,23 @@ export class Sessions {
   /**
    * The session of this API session, service and type: the existing one while policy allows it, else a new one. One transaction decides and makes it, and
    * holds the identity, the service and a policy that grants it: a request that takes the access away waits for it, and then finds the session.
+   * Its token is signed by the present key, unless it is to be opaque. Posture of API sessions with access tokens is looked at for each circuit only: their
+   * clients report it to routers.
    * @throws ApiError 404 when the identity cannot see the service or the API session ended; 400 when it may not dial or bind it; 409 `INVALID_POSTURE` when
    * checks of every policy that allows it fail; 400 `NO_EDGE_ROUTERS_AVAILABLE` when no edge router serves both; 429 when the identity has too many sessions
    */
   async create(
-    apiSession: Pick<ApiSessionRow, "id">,
+    apiSession: Pick<ApiSessionRow, "id" | "kind">,
     identity: Pick<IdentityRow, "id" | "attrs">,
-    request: { readonly serviceId: string; readonly type: Permission; readonly tags?: Tags },
+    request: SessionRequest,
   ): Promise<SessionRow> {
     const { store } = this.#ctx;
     const existing = await this.#existing(store.db, apiSession.id, request);
-    if (existing !== undefined) return existing;
-    const failures = await this.#posture.failures(identity, apiSession.id, request.serviceId, request.type);
+    if (existing !== undefined) return request.isOpaque === true ? existing : this.current(existing);
+    const failures =
+      apiSession.kind === "oidc"
+        ? []
+        : await this.#posture.failures(identity, apiSession.id, request.serviceId, request.type);
     return transact(store, async (trx) => {
       const caller = found(await keepEntity(trx, "identity", identity.id), "identity", identity.id);
       const service = found(await keepEntity(trx, "service", request.serviceId), "service", request.serviceId);
@@ -71,27 +90,63 @@ export class Sessions {
       const routers = await this.commonRouters(trx, caller, service);
       if (routers.length === 0) throw apiError("NO_EDGE_ROUTERS_AVAILABLE");
       await this.#requireRoom(trx, caller.id, service.id, request.type);
+      const made = {
+        id: timeOrderedId(),
+        api_session_id: apiSession.id,
+        identity_id: caller.id,
+        service_id: service.id,
+        type: request.type,
+      };
+      const token = request.isOpaque === true ? randomUUID() : this.#sign(made, apiSession.kind);
       const row = await trx
         .insertInto("session")
-        .values({
-          id: timeOrderedId(),
-          token: randomUUID(),
-          api_session_id: apiSession.id,
-          identity_id: caller.id,
-          service_id: service.id,
-          type: request.type,
-          tags: json(request.tags ?? {}),
-        })
+        .values({ ...made, token, tags: json(request.tags ?? {}) })
         .onConflict((conflict) => conflict.columns(["api_session_id", "service_id", "type"]).doNothing())
         .returningAll()
         .executeTakeFirst();
       if (row === undefined) {
-        const made = await this.#existing(trx, apiSession.id, request);
-        return found(made, "service", request.serviceId);
+        const other = await this.#existing(trx, apiSession.id, request);
+        return found(other, "service", request.serviceId);
       }
       await appendChange(trx, { kind: "session", key: row.id, op: "create" });
       return row;
     });
+  }
+
+  /**
+   * The session with a token that the present key has signed: a client gets such a one whenever it asks, because keys end, and sessions of earlier versions
+   * have opaque tokens. The token that it had before counts until its key ends; an opaque one counts no more.
+   * @throws ApiError 404 when the session ended meanwhile
+   */
+  async current(row: SessionRow): Promise<SessionRow> {
+    if (this.#isCurrent(row.token)) return row;
+    const { store } = this.#ctx;
+    const apiSession = await findEntity(store.db, "api_session", row.api_session_id, ["kind"]);
+    const token = this.#sign(row, found(apiSession, "session", row.id).kind);
+    const [signed] = await store.transaction((trx) =>
+      loggedWrite(
+        trx,
+        sql`WITH signed AS (UPDATE session SET token = ${token} WHERE id = ${row.id} AND token = ${row.token} RETURNING *)`,
+        { changes: [{ kind: "session", op: "update", of: "signed" }], answer: sql<SessionRow>`SELECT * FROM signed` },
+      ),
+    );
+    // Another request was first, or the session has ended.
+    return signed ?? getEntity(store.db, "session", row.id);
+  }
+
+  #isCurrent(token: string): boolean {
+    const end = namesIn(token)?.expiresAt;
+    if (end === undefined || end * 1_000 - RENEW_AHEAD_MS < this.#ctx.now().getTime()) return false;
+    return decodeProtectedHeader(token).kid === this.#ctx.tokens.keys.signer().kid;
+  }
+
+  #sign(
+    row: Pick<SessionRow, "id" | "api_session_id" | "identity_id" | "service_id" | "type">,
+    kind: ApiSessionKind,
+  ): string {
+    const { id, api_session_id: apiSessionId, identity_id: identityId, service_id: serviceId, type } = row;
+    const subject = { id, apiSessionId, identityId, serviceId, type };
+    return this.#ctx.tokens.issuer.service(subject, { isLegacy: kind === "legacy" }).token;
   }
 
   /** The oldest session of the same kind makes room, below whichever API session it is. @throws ApiError 429 when there is none */
