@@ -4,6 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { beginOidcLogin, loginByOidc } from "../../api/testing/oidc-client.ts";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import { summarize } from "../../model/summary.ts";
+import { appendChange } from "../../store/change-log.ts";
+import { timeOrderedId } from "../../store/ids.ts";
 import { Dispatcher } from "../dispatcher.ts";
 import { readSubscription } from "../subscription.ts";
 import { collector } from "../testing/collector.ts";
@@ -123,6 +125,22 @@ describe("events of the store", () => {
     });
     expect(events.map(({ event_type: type }) => type)).toEqual(["created", "refreshed", "exchanged", "deleted"]);
     for (const event of events) expect(event).toMatchObject({ id, type: "jwt", token: id });
+  });
+
+  it("tell of a session for a service by which tokens its client has", async () => {
+    const gone = (id: string, apiSessionId: string) => {
+      const before = { token: "t", apiSessionId, identityId: "i", serviceId: "v", type: "Dial" };
+      return { kind: "session", key: id, op: "delete", before } as const;
+    };
+    const events = await during("session", {}, async () => {
+      await c.ctx.store.transaction((trx) =>
+        appendChange(trx, gone("a", timeOrderedId()), gone("b", "2eb97045-8d24-40d8-b8a7-000000000002")),
+      );
+    });
+    expect(events.map(({ id, provider }) => [id, provider])).toEqual([
+      ["a", "legacy"],
+      ["b", "jwt"],
+    ]);
   });
 
   it("tell of terminators with the numbers of their service", async () => {
