@@ -27,7 +27,7 @@ describe("admission over the wire", () => {
     const router = await net.connect("r1");
     const { result } = router.channel;
     expect(router.channel.remoteId).toBe("ctrl1");
-    expect(result.get(ControlHello.Capabilities)?.toString("hex")).toBe("3e");
+    expect(result.get(ControlHello.Capabilities)?.toString("hex")).toBe("7e");
     expect(result.getString(ControlHello.Version)).toMatch(/^v1\.6\.20\|[^|]+\|[^|]+\|[^|]+\|[^|]+$/);
     expect(result.get(ControlHello.Listeners)).toBeUndefined();
     expect(result.getString(0)).not.toBe("");

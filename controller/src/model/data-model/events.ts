@@ -9,8 +9,7 @@ import { edgeCtrlPb, encodeControl, type Permission, type PrecedenceName, preced
  */
 export type EncodedEvent = string;
 
-const { DataState_EventSchema, DataState_PolicyType, DataState_PublicKey_Usage, DataState_RelatedEntityType } =
-  edgeCtrlPb;
+const { DataState_EventSchema, DataState_PolicyType, DataState_RelatedEntityType } = edgeCtrlPb;
 
 type EventModel = NonNullable<Parameters<typeof encodeControl<typeof DataState_EventSchema>>[1]["model"]>;
 
@@ -102,12 +101,13 @@ export function policyEvent(policy: {
 /** A certificate that routers check with: of a CA whose clients are let in, or of the controller, which signs tokens as well. */
 export function publicKeyEvent(
   certificate: Pick<X509Certificate, "raw">,
-  signsTokens: boolean,
+  usages: readonly edgeCtrlPb.DataState_PublicKey_Usage[],
 ): { readonly kid: string; readonly event: EncodedEvent } {
-  const { ClientX509CertValidation, JwtValidation } = DataState_PublicKey_Usage;
   const kid = createHash("sha1").update(certificate.raw).digest("hex");
-  const usages = signsTokens ? [JwtValidation, ClientX509CertValidation] : [ClientX509CertValidation];
-  return { kid, event: encoded({ case: "publicKey", value: { data: certificate.raw, kid, usages } }, true) };
+  return {
+    kid,
+    event: encoded({ case: "publicKey", value: { data: certificate.raw, kid, usages: [...usages] } }, true),
+  };
 }
 
 const RELATED = {

@@ -1,4 +1,5 @@
 import { createHash, type X509Certificate } from "node:crypto";
+import { edgeCtrlPb } from "@sallyport/wire";
 import { sql } from "kysely";
 import { Membership, type MembershipChange, type PolicySide } from "../../policy/membership.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
@@ -25,8 +26,10 @@ const PAGE = 500;
 
 /** The certificates that routers are given, besides those of foreign CAs. */
 export interface NetworkCertificates {
-  /** Signs tokens. */
+  /** Signs enrollment tokens. */
   readonly server: X509Certificate;
+  /** Sign the tokens of sessions, or will. */
+  readonly tokenKeys: readonly X509Certificate[];
   readonly authorities: readonly X509Certificate[];
 }
 
@@ -240,15 +243,21 @@ export class DataModelImage {
   }
 
   async #readKeys(db: Db): Promise<Map<string, EncodedEvent>> {
-    const { server, authorities } = this.#certificates();
+    const { server, tokenKeys, authorities } = this.#certificates();
+    const { ClientX509CertValidation, JwtValidation } = edgeCtrlPb.DataState_PublicKey_Usage;
     const keys = new Map<string, EncodedEvent>();
-    for (const certificate of [...authorities, ...(await foreignAuthorities(db))]) {
-      const { kid, event } = publicKeyEvent(certificate, false);
+    const add = (certificate: X509Certificate, ...usages: edgeCtrlPb.DataState_PublicKey_Usage[]) => {
+      const { kid, event } = publicKeyEvent(certificate, usages);
       keys.set(kid, event);
+    };
+    for (const certificate of [...authorities, ...(await foreignAuthorities(db))]) {
+      add(certificate, ClientX509CertValidation);
     }
-    const own = publicKeyEvent(server, true);
-    this.#ctx.log.debug({ keys: keys.size + 1 }, "certificates for routers read");
-    return keys.set(own.kid, own.event);
+    // They certify no one: a router must not take them for an authority.
+    for (const certificate of tokenKeys) add(certificate, JwtValidation);
+    add(server, JwtValidation, ClientX509CertValidation);
+    this.#ctx.log.debug({ keys: keys.size }, "certificates for routers read");
+    return keys;
   }
 }
 

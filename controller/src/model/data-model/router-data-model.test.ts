@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { decodeControl, edgeCtrlPb, silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { sql } from "kysely";
@@ -25,7 +26,7 @@ beforeAll(async () => {
   test = await testStore();
   await seed(test.store);
   const identity = await (await TestAuthority.create()).identity("controller");
-  certificates = { server: identity.leaf, authorities: identity.anchors };
+  certificates = { server: identity.leaf, tokenKeys: [], authorities: identity.anchors };
   const ctx = testContext(test.store);
   services = new Services(ctx);
   policies = new Policies(ctx, SERVICE_POLICY);
@@ -150,7 +151,7 @@ it("certificates come and go as changes", async () => {
   const before = model.index;
   const other = await (await TestAuthority.create()).identity("controller");
   const old = certificates;
-  certificates = { server: other.leaf, authorities: [...old.authorities, ...other.anchors] };
+  certificates = { server: other.leaf, tokenKeys: [], authorities: [...old.authorities, ...other.anchors] };
   await grown(model, before);
   for (const change of model.changesAfter(before) ?? []) received.change(change.body);
   expect(received.content()).toEqual(new ReceivedModel((await model.state()).body).content());
@@ -171,7 +172,7 @@ it("what could not be stored when its time came is told once the database takes 
   );
   const old = certificates;
   const other = await (await TestAuthority.create()).identity("controller");
-  certificates = { server: other.leaf, authorities: other.anchors };
+  certificates = { server: other.leaf, tokenKeys: [], authorities: other.anchors };
   await failed.promise;
   await sql`ALTER TABLE setting DROP CONSTRAINT full_disk`.execute(test.store.db);
   await grown(model, index);
@@ -180,13 +181,38 @@ it("what could not be stored when its time came is told once the database takes 
   certificates = old;
 }, 60_000);
 
+it("keys that sign tokens are told at once when they change, and certify no one", async () => {
+  const model = await start();
+  const key = (await (await TestAuthority.create()).identity("token key")).leaf;
+  const kid = createHash("sha1").update(key.raw).digest("hex");
+  const received = new ReceivedModel((await model.state()).body);
+  const follow = async (change: () => void) => {
+    const { index } = model;
+    change();
+    model.certificatesChanged();
+    await grown(model, index);
+    for (const { body } of model.changesAfter(index) ?? []) received.change(body);
+  };
+  const old = certificates;
+  await follow(() => {
+    certificates = { ...old, tokenKeys: [key] };
+  });
+  const { JwtValidation } = edgeCtrlPb.DataState_PublicKey_Usage;
+  expect(received.keys.get(kid)).toMatchObject({ usages: [JwtValidation], data: key.raw });
+  expect(received.content()).toEqual(new ReceivedModel((await model.state()).body).content());
+  await follow(() => {
+    certificates = old;
+  });
+  expect(received.keys.has(kid)).toBe(false);
+});
+
 it("other certificates at the next start are a change", async () => {
   const first = await start();
   const { index } = first;
   await first.close();
   const old = certificates;
   const other = await (await TestAuthority.create()).identity("controller");
-  certificates = { server: other.leaf, authorities: other.anchors };
+  certificates = { server: other.leaf, tokenKeys: [], authorities: other.anchors };
   const second = await start();
   expect([second.timeline, second.index]).toEqual([first.timeline, index + 1n]);
   expect(second.changesAfter(index)).toBeUndefined();

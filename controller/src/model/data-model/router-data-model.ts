@@ -117,6 +117,11 @@ export class RouterDataModel implements DataModelSource {
     return this.#listeners.add(listener);
   }
 
+  /** The certificates for routers may be others: who uses the model hears of it at once, and not only with the next look. */
+  certificatesChanged(): void {
+    if (this.#image !== undefined) this.#upkeep();
+  }
+
   /** Forgets the image and stops following. It is loaded again at the next use. */
   async close(): Promise<void> {
     clearTimeout(this.#linger);

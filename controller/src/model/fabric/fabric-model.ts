@@ -15,13 +15,16 @@ export function createFabricModel(ctx: ModelContext, model: Model): FabricModel 
   const changes = new FabricChanges(ctx);
   const dataModel = new RouterDataModel(ctx, () => ({
     server: ctx.pki.serverIdentity.leaf,
+    tokenKeys: ctx.tokens.keys.published().map(({ certificate }) => certificate),
     authorities: ctx.pki.trustAnchors,
   }));
+  const ignoreKeys = ctx.tokens.keys.onChange(() => dataModel.certificatesChanged());
   const facts = new CircuitFacts(ctx.store.changes);
   return {
     dataModel,
     onChange: (handler) => changes.add(handler),
     close: async () => {
+      ignoreKeys();
       changes.close();
       facts.close();
       await dataModel.close();

@@ -95,7 +95,7 @@ beforeAll(async () => {
   checks = new PostureChecks(ctx);
   mirror = new PolicyMirror(ctx);
   const identity = await (await TestAuthority.create()).identity("controller");
-  dataModel = new RouterDataModel(ctx, () => ({ server: identity.leaf, authorities: identity.anchors }));
+  dataModel = new RouterDataModel(ctx, () => ({ server: identity.leaf, tokenKeys: [], authorities: identity.anchors }));
   dataModel.acquire();
   await dataModel.ready();
   configType = await configs.createType({ name: name(), schema: { type: "object" }, tags: {} } as never);

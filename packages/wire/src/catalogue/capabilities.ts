@@ -29,6 +29,7 @@ export const CONTROLLER_CAPABILITIES = capabilityMask([
   ControllerCapability.CreateCircuitV2,
   ControllerCapability.RouterDataModel,
   ControllerCapability.GroupedControlChannel,
+  ControllerCapability.JwtSessions,
 ]);
 
 /** The mask with these bits: an unsigned big-endian number without leading zero bytes; without bits it is empty. */
