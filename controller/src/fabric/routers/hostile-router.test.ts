@@ -56,6 +56,26 @@ describe("a router that an attacker has broken into", () => {
     ]);
   });
 
+  test.each([
+    ["links", ControlType.RouterLinks],
+    ["alerts", ControlType.Alerts],
+    ["members of a cluster", ControlType.RequestClusterMembers],
+    ["link listeners", ControlType.UpdateLinkListeners],
+    ["a circuit by access token", EdgeCtrlType.CreateCircuitV3Request],
+    ["a subscription", EdgeCtrlType.SubscribeToDataModel],
+    ["sessions", EdgeCtrlType.ValidateSessionsRequest],
+  ])("sends garbage for %s, and what it says next is understood", async (_, contentType) => {
+    const headers = new Headers();
+    for (const key of [10, 11, 12, 13, 14, 15, 16, 17, 1026]) headers.set(key, Buffer.of(0xff, 0xfe));
+    for (let seed = 0; seed < 50; seed++) {
+      const garbage = Buffer.from(Array.from({ length: seed }, (_, i) => (seed * 31 + i * 97) & 0xff));
+      evil.send(contentType, garbage, headers);
+    }
+    await evil.roundTrip();
+    expect(net.fabric.onlineRouterIds()).toEqual(["evil"]);
+    expect(log.entries.filter(({ level }) => level === "error")).toEqual([]);
+  });
+
   test("may report ten thousand links with several connections each, and no million", async () => {
     const conns = Array(5).fill({ type: "link.default", localAddr: "10.0.0.1:1", remoteAddr: "10.0.0.2:2" });
     const links = Array.from({ length: 10_000 }, (_, i) => {
