@@ -1,11 +1,5 @@
 /** What the provider asks of its pages: everything comes in as text, and a whole answer goes out. Source: docs/protocol/authentication.md. */
-
-/** An answer of an endpoint, with a page as its body. */
-export interface PageAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: { readonly type: string; readonly text: string };
-}
+import type { EndpointAnswer } from "../../http/endpoints.ts";
 
 /** One step of a login in a browser. */
 export interface PageView {
@@ -19,6 +13,8 @@ export interface PageView {
   readonly redirectOrigin: string;
   /** What was wrong with the last try, as a sentence for the user. */
   readonly problem?: string;
+  /** Of the answer; 200 when it is left out. */
+  readonly status?: number;
   /** External identity providers whose tokens this step takes as well. */
   readonly signers: readonly { readonly name: string }[];
 }
@@ -35,15 +31,15 @@ export const PAGE_SECRET_FIELD = "pageSecret";
 /** The pages of a login. Their forms go to `/oidc/login/password`, `/cert`, `/totp` and `/totp/enroll/verify`. */
 export interface Pages {
   /** Fields `username` and `password`; a second form goes to `/oidc/login/cert`. */
-  password(view: PageView): PageAnswer;
+  password(view: PageView): EndpointAnswer;
   /** Field `code`. */
-  code(view: PageView): PageAnswer;
+  code(view: PageView): EndpointAnswer;
   /** QR code, secret and recovery codes, and the field `code` for the first one. */
-  enrollment(view: EnrollmentView): Promise<PageAnswer>;
+  enrollment(view: EnrollmentView): Promise<EndpointAnswer>;
   /** An error that ends the login. */
-  failure(status: number, text: string): PageAnswer;
+  failure(status: number, text: string): EndpointAnswer;
   /** After a logout. */
-  ended(): PageAnswer;
+  ended(): EndpointAnswer;
   /** A link for programs that a browser does not open by itself, such as `openziti://auth/callback?…`. */
-  open(link: string): PageAnswer;
+  open(link: string): EndpointAnswer;
 }
