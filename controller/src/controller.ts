@@ -115,7 +115,12 @@ export async function startController(options: ControllerOptions): Promise<Contr
     });
     certificates.serveApiWith(operatorCertificates.forPki);
     await certificates.renew();
-    await seed(store);
+    for (const name of await seed(store)) {
+      log.warn(
+        { configType: name },
+        "an own config type has the name of one that every network has: it is used as it is",
+      );
+    }
     const events = new Events({
       controllerId: pki.controllerId,
       config: config.events,

@@ -151,6 +151,7 @@ beforeAll(async () => {
     ca: await registerCa(c, await ThirdParty.create("registered"), { name: "registered" }),
     service: await service("service"),
     otherService: await service("other service"),
+    routerConfig: await c.make("configs", { name: "links", configTypeId: "router.link.v1", data: {} }),
     config: await c.make("configs", {
       ...{ name: "config", configTypeId: "NH5p4FpGR", data: { protocol: "tcp", address: "a", port: 1 } },
     }),

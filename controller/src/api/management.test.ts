@@ -91,9 +91,15 @@ describe("services and configs", () => {
   it("configs are checked against their type's schema and shown in services by type name", async () => {
     const types = (await c.admin("GET", "/config-types?filter=limit%20none")).json.data;
     expect(types.map((type: { name: string }) => type.name).sort()).toEqual([
+      "host-interfaces.v1",
       "host.v1",
       "host.v2",
       "intercept.v1",
+      "interfaces.v1",
+      "l2.host.v1",
+      "l2.intercept.v1",
+      "proxy.v1",
+      "router.link.v1",
       "ziti-tunneler-client.v1",
       "ziti-tunneler-server.v1",
     ]);
@@ -321,7 +327,7 @@ describe("policies", () => {
 
 it("the summary counts every collection", async () => {
   const { data } = (await c.admin("GET", "/summary")).json;
-  expect(data.configTypes).toBe(5);
+  expect(data.configTypes).toBe(11);
   expect(data.identities).toBeGreaterThan(1);
   expect(data["routers.edge"]).toBeGreaterThan(0);
 });

@@ -93,6 +93,17 @@ const fixedUnlessForwarded = (value: string, forward: string, allowed: string): 
   else: { required: [value] },
 });
 
+const listenOptions = record({
+  connectTimeoutSeconds: { ...ref("timeoutSeconds"), deprecated: true },
+  connectTimeout: ref("duration"),
+  maxConnections: { type: "integer", minimum: 1 },
+  identity: text,
+  bindUsingEdgeIdentity: { type: "boolean" },
+  cost: { type: "integer", minimum: 0, maximum: 65535 },
+  precedence: { type: "string", enum: ["default", "required", "failed"] },
+});
+const dialOptions = record({ identity: text, connectTimeoutSeconds: ref("timeoutSeconds") });
+
 const hostTerminator = {
   ...record({
     ...checks,
@@ -107,15 +118,7 @@ const hostTerminator = {
     forwardPort: yes,
     allowedPortRanges: setOf("portRange"),
     allowedSourceAddresses: setOf("listenAddress"),
-    listenOptions: record({
-      connectTimeoutSeconds: { ...ref("timeoutSeconds"), deprecated: true },
-      connectTimeout: ref("duration"),
-      maxConnections: { type: "integer", minimum: 1 },
-      identity: text,
-      bindUsingEdgeIdentity: { type: "boolean" },
-      cost: { type: "integer", minimum: 0, maximum: 65535 },
-      precedence: { type: "string", enum: ["default", "required", "failed"] },
-    }),
+    listenOptions,
     proxy: ref("proxyConfiguration"),
   }),
   allOf: [
@@ -133,7 +136,7 @@ export const interceptV1 = {
       protocols: setOf("protocolName"),
       addresses: setOf("listenAddress"),
       portRanges: setOf("portRange"),
-      dialOptions: record({ identity: text, connectTimeoutSeconds: ref("timeoutSeconds") }),
+      dialOptions,
       sourceIp: text,
       allowedSourceAddresses: setOf("listenAddress"),
     },
@@ -169,4 +172,108 @@ export const tunnelerServerV1 = {
     { protocol: { type: ["string", "null"], enum: ["tcp", "udp"] }, hostname: text, port: portNumber, ...checks },
     ["hostname", "port"],
   ),
+};
+
+const interfaceNames = record({ interfaces: { type: "array", items: text } }, ["interfaces"]);
+
+export const interfacesV1 = {
+  $id: "https://netfoundry.io/schemas/interfaces.v1.config.json",
+  ...interfaceNames,
+};
+
+export const hostInterfacesV1 = {
+  $id: "https://netfoundry.io/schemas/host-interfaces.v1.config.json",
+  ...interfaceNames,
+};
+
+export const proxyV1 = {
+  $id: "https://netfoundry.io/schemas/proxy.v1.config.json",
+  definitions: { protocol: tunnelDefinitions.protocolName },
+  ...record(
+    {
+      port: { type: "number", minimum: 1, maximum: 65535 },
+      protocols: { type: "array", minItems: 1, items: ref("protocol") },
+      binding: text,
+    },
+    ["port", "protocols"],
+  ),
+};
+
+/** Frames of Ethernet through a service, at the hosting side: `bridgeIfs` are joined with the tunneler's own interface. */
+export const l2HostV1 = {
+  $id: "https://ziti-edge.netfoundry.io/schemas/l2.host.v1.schema.json",
+  definitions: hostDefinitions,
+  ...record({ listenOptions, bridgeIfs: { allOf: [ref("inhabitedSet"), { items: text }] } }),
+};
+
+/** At the dialling side: frames whose type is not named are dropped. */
+export const l2InterceptV1 = {
+  $id: "https://ziti-edge.netfoundry.io/schemas/l2.intercept.v1.schema.json",
+  definitions: { ...tunnelDefinitions, ethType: { type: "string", pattern: "^0[xX][0-9a-fA-F]{4}$" } },
+  ...record({ dialOptions, ethTypes: setOf("ethType") }, ["ethTypes"]),
+};
+
+const atLeast = (minimum: number, maximum?: number): Schema => ({
+  type: "integer",
+  minimum,
+  ...(maximum === undefined ? {} : { maximum }),
+});
+const named = { type: "string", minLength: 1 };
+
+const linkDefinitions = {
+  duration: { type: "string", pattern: "^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$" },
+  groups: { oneOf: [text, { type: "array", items: text }] },
+  channelOptions: record({
+    outQueueSize: atLeast(0),
+    maxQueuedConnects: atLeast(0, 5_000),
+    maxOutstandingConnects: atLeast(1, 1_000),
+    connectTimeout: ref("duration"),
+    writeTimeout: ref("duration"),
+  }),
+  backoff: record({
+    retryBackoffFactor: { type: "number", minimum: 1, maximum: 100 },
+    minRetryInterval: ref("duration"),
+    maxRetryInterval: ref("duration"),
+  }),
+  listener: record(
+    {
+      binding: { ...named, default: "transport" },
+      bind: named,
+      advertise: text,
+      bindInterface: text,
+      groups: ref("groups"),
+      options: ref("channelOptions"),
+    },
+    ["bind"],
+  ),
+  dialer: record({
+    binding: { ...named, default: "transport" },
+    maxDefaultConnections: atLeast(1, 100),
+    maxAckConnections: atLeast(0, 100),
+    startupDelay: ref("duration"),
+    bindInterface: text,
+    groups: ref("groups"),
+    healthyDialBackoff: ref("backoff"),
+    unhealthyDialBackoff: ref("backoff"),
+    options: ref("channelOptions"),
+  }),
+  heartbeats: record({
+    sendInterval: ref("duration"),
+    checkInterval: ref("duration"),
+    closeUnresponsiveTimeout: ref("duration"),
+  }),
+};
+
+/** The links of a router: what its file says below `link`, from the controller. `gcMode`: which links end when their listener or dialer changes. */
+export const routerLinkV1 = {
+  $id: "https://netfoundry.io/schemas/router.link.v1.config.json",
+  definitions: linkDefinitions,
+  ...record({
+    listeners: { type: "array", items: ref("listener") },
+    dialers: { type: "array", items: ref("dialer") },
+    heartbeats: ref("heartbeats"),
+    payloadSenderQueueSize: atLeast(1),
+    ackSenderQueueSize: atLeast(1),
+    gcMode: { type: "string", enum: ["preserve", "orphaned", "changed"], default: "preserve" },
+  }),
 };

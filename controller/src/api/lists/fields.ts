@@ -47,6 +47,7 @@ export function routerFields(onlineIds: readonly string[]): EntityFields {
     noTraversal: field.boolean("router.no_traversal"),
     disabled: field.boolean("router.disabled"),
     roleAttributes: field.array("router.attrs"),
+    configs: field.rows(sql`SELECT rc.config_id AS value FROM router_config rc WHERE rc.router_id = router.id`),
     isVerified: field.boolean("router.is_verified"),
     isTunnelerEnabled: field.boolean("router.is_tunneler_enabled"),
     connected: field.boolean(online),
@@ -70,6 +71,7 @@ export const POSTURE_CHECK_FIELDS: EntityFields = {
 export const CONFIG_TYPE_FIELDS: EntityFields = {
   ...named("config_type"),
   schema: field.string(sql`config_type.schema::text`, { nullable: true }),
+  target: field.string("config_type.target"),
 };
 
 export const CONFIG_FIELDS: EntityFields = { ...named("config"), type: field.string("config.config_type_id") };

@@ -65,7 +65,7 @@ describe.each(["transit-routers", "routers"])("/%s", (collection) => {
     expect(listed.json.meta.filterableFields.toSorted()).toEqual(
       [
         ...["id", "createdAt", "updatedAt", "tags", "isSystem", "name", "fingerprint"],
-        ...["cost", "noTraversal", "disabled", "connected"],
+        ...["cost", "noTraversal", "disabled", "connected", "configs"],
       ].toSorted(),
     );
     expect(await errorOf("PATCH", `/${collection}/${id}`, { cost: 1 })).toEqual([
@@ -165,7 +165,9 @@ describe("what a controller says of itself", () => {
   test("its capabilities, protocols and (no) other controllers", async () => {
     const get = async (path: string) => (await controller.call("GET", path)).json;
     for (const api of ["client", "management"]) {
-      expect((await get(`/edge/${api}/v1/enumerated-capabilities`)).data).toEqual(["OIDC_AUTH", "HA_CONTROLLER"]);
+      expect((await get(`/edge/${api}/v1/enumerated-capabilities`)).data).toEqual([
+        ...["OIDC_AUTH", "HA_CONTROLLER", "OIDC_AUTH_WITH_CSR"],
+      ]);
     }
     expect((await get("/edge/client/v1/protocols")).data).toEqual({
       https: { address: `localhost:${controller.port}` },

@@ -1,4 +1,5 @@
-import { apiTime, type edgeRouterDetail, orNull, type routerDetail } from "@sallyport/api";
+import { apiTime, type edgeRouterDetail, orNull, routerCapability, type routerDetail } from "@sallyport/api";
+import { hasCapability, RouterCapability } from "@sallyport/wire";
 import type { z } from "zod";
 import type { RouterRow } from "../../model/network/routers.ts";
 import type { RouterInterface } from "../../store/schema.ts";
@@ -32,14 +33,36 @@ async function outstanding(deps: ApiDependencies, rows: readonly RouterRow[]) {
   return { enrollmentOf, rows: rows.map((row) => changed.get(row.id) ?? row) };
 }
 
+/** Ids of the configs of routers; null for those without, as consoles of OpenZiti expect. */
+async function configsOf(
+  { ctx }: ApiDependencies,
+  rows: readonly RouterRow[],
+): Promise<(routerId: string) => string[] | null> {
+  if (rows.length === 0) return () => null;
+  const found = await ctx.store.db
+    .selectFrom("router_config")
+    .select(["router_id", "config_id"])
+    .where(
+      "router_id",
+      "in",
+      rows.map(({ id }) => id),
+    )
+    .orderBy("config_id")
+    .execute();
+  const byRouter = Map.groupBy(found, ({ router_id }) => router_id);
+  return (routerId) => orNull((byRouter.get(routerId) ?? []).map(({ config_id }) => config_id));
+}
+
 /** Any routers as parts of the fabric, with their outstanding enrollments. */
 export async function renderRouters(
   deps: ApiDependencies,
   found: readonly RouterRow[],
 ): Promise<z.input<typeof routerDetail>[]> {
   const { enrollmentOf, rows } = await outstanding(deps, found);
+  const configs = await configsOf(deps, rows);
   return rows.map((row) => ({
     ...baseOf("transit-routers", row),
+    configs: configs(row.id),
     cost: row.cost,
     ctrlChanListeners: row.ctrl_chan_listeners,
     disabled: row.disabled,
@@ -61,12 +84,14 @@ export async function renderEdgeRouters(
   found: readonly RouterRow[],
 ): Promise<z.input<typeof edgeRouterDetail>[]> {
   const { enrollmentOf, rows } = await outstanding(deps, found);
+  const configs = await configsOf(deps, rows);
   return rows.map((row) => {
     const state = deps.fabric.routerState(row.id) ?? offline(row);
     return {
       ...baseOf("edge-routers", row),
       ...propertiesOf(row, state),
       certPem: row.cert_pem,
+      configs: configs(row.id),
       ctrlChanListeners: row.ctrl_chan_listeners,
       ...enrollmentOf(row.id),
       fingerprint: row.fingerprint ?? undefined,
@@ -113,6 +138,7 @@ function offline({ report }: RouterRow): RouterView {
 export function propertiesOf(row: RouterRow, state: RouterView) {
   return {
     appData: row.app_data,
+    ...(state.isOnline && { capabilities: capabilitiesOf(state) }),
     cost: row.cost,
     disabled: row.disabled,
     hostname: state.hostname,
@@ -121,7 +147,20 @@ export function propertiesOf(row: RouterRow, state: RouterView) {
     noTraversal: row.no_traversal,
     supportedProtocols: { ...state.supportedProtocols },
     syncStatus: state.syncStatus,
+    version: state.versionInfo?.version ?? "",
   };
+}
+
+const CAPABILITY_BITS: Readonly<Record<z.infer<typeof routerCapability>, number>> = {
+  MULTI_CHANNEL: RouterCapability.MultiChannel,
+  CONNECT_V2: RouterCapability.ConnectV2,
+  SERVICE_SUBSCRIPTIONS: RouterCapability.ServiceSubscriptions,
+  POSTURE_CHECKS: RouterCapability.PostureChecks,
+  BIND_SUCCESS: RouterCapability.BindSuccess,
+};
+
+function capabilitiesOf({ capabilities }: RouterView): z.infer<typeof routerCapability>[] {
+  return routerCapability.options.filter((name) => hasCapability(capabilities, CAPABILITY_BITS[name]));
 }
 
 /** A router as clients see it. Includes offline routers: a C client closes its connection to a router that is missing, with everything on it. */

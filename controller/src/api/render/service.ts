@@ -96,7 +96,7 @@ export async function renderConfigs(
 }
 
 export function renderConfigType(row: ConfigTypeRow): z.input<typeof configTypeDetail> {
-  return { ...baseOf("config-types", row), name: row.name, schema: row.schema };
+  return { ...baseOf("config-types", row), name: row.name, schema: row.schema, target: row.target };
 }
 
 /** The names of the services and routers of terminators, by id. */

@@ -27,6 +27,11 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
 
   "services name": "fabric/routers/routers.test.ts: dials by service name and hosts",
   configs: "api/management.test.ts: configs are checked against their type's schema and shown in services by type name",
+  target: "api/network/router-configs.test.ts: a service takes configs for services, a router those for routers",
+  "edge-routers configs": "api/network/router-configs.test.ts: are shown, one of each type, and change with the router",
+  "routers configs": "api/network/router-configs.test.ts: are shown, one of each type, and change with the router",
+  "transit-routers configs":
+    "api/network/router-configs.test.ts: are shown, one of each type, and change with the router",
   terminatorStrategy: "fabric/terminators/terminator-choice.test.ts: terminator choice",
   encryptionRequired: "fabric/circuits/circuit-messages.test.ts: a circuit over two routers",
   maxIdleTimeMillis:

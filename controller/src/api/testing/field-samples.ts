@@ -39,6 +39,7 @@ export interface SampleReferences {
   readonly service: string;
   readonly otherService: string;
   readonly config: string;
+  readonly routerConfig: string;
   readonly router: string;
   readonly otherRouter: string;
   readonly check: string;
@@ -61,11 +62,12 @@ export function entityKinds(s: SampleReferences): readonly EntityKind[] {
 }
 
 function network(s: SampleReferences): EntityKind[] {
+  const routerConfigs = { configs: { value: [s.routerConfig] } };
   const transit = (collection: string): EntityKind => ({
     api: "management",
     collection,
     base: (name) => ({ name }),
-    samples: { ...NAME, ...TAGS, ...ROUTER, ...LISTENERS },
+    samples: { ...NAME, ...TAGS, ...ROUTER, ...LISTENERS, ...routerConfigs },
   });
   return [
     {
@@ -109,7 +111,7 @@ function network(s: SampleReferences): EntityKind[] {
       collection: "edge-routers",
       base: (name) => ({ name }),
       samples: {
-        ...{ ...NAME, ...TAGS, ...ATTRIBUTES, ...ROUTER, ...LISTENERS },
+        ...{ ...NAME, ...TAGS, ...ATTRIBUTES, ...ROUTER, ...LISTENERS, ...routerConfigs },
         appData: { value: { team: { name: "x" } } },
         isTunnelerEnabled: { value: true },
       },
@@ -120,7 +122,14 @@ function network(s: SampleReferences): EntityKind[] {
       api: "management",
       collection: "config-types",
       base: (name) => ({ name }),
-      samples: { ...NAME, ...TAGS, schema: { value: { type: "object", title: "sample" } } },
+      samples: {
+        ...{ ...NAME, ...TAGS },
+        schema: { value: { type: "object", title: "sample" } },
+        target: { value: "router" },
+      },
+      without: [
+        { field: "target", methods: ["PUT", "PATCH"], why: "what a type is for never changes: another value is 400" },
+      ],
     },
     {
       api: "management",

@@ -64,8 +64,12 @@ export function serviceEvent(service: {
   return encoded({ case: "service", value: { ...service, configs: [...service.configs] } });
 }
 
-export function configTypeEvent(type: { readonly id: string; readonly name: string }): EncodedEvent {
-  return encoded({ case: "configType", value: { id: type.id, name: type.name } });
+export function configTypeEvent(type: {
+  readonly id: string;
+  readonly name: string;
+  readonly target: string;
+}): EncodedEvent {
+  return encoded({ case: "configType", value: { id: type.id, name: type.name, target: type.target } });
 }
 
 export function configEvent(config: {

@@ -132,8 +132,8 @@ async function configs(db: Db, page: RawBuilder<unknown>): Promise<ImageEntity[]
 }
 
 async function configTypes(db: Db, page: RawBuilder<unknown>): Promise<ImageEntity[]> {
-  const { rows } = await sql<{ id: string; name: string }>`
-    SELECT e.id, e.name FROM config_type e WHERE ${page}`.execute(db);
+  const { rows } = await sql<{ id: string; name: string; target: string }>`
+    SELECT e.id, e.name, e.target FROM config_type e WHERE ${page}`.execute(db);
   return rows.map((row) => plain(row.id, [], configTypeEvent(row)));
 }
 

@@ -18,7 +18,7 @@ const seeds = byQuery(
       WHERE NOT EXISTS (SELECT 1 FROM auth_policy WHERE id = ${DEFAULT_AUTH_POLICY})
     UNION ALL SELECT t.id, 'the config type ' || t.name || ', which every network has, is missing'
       FROM unnest(${FIXED_CONFIG_TYPES.map(({ id }) => id)}::text[], ${FIXED_CONFIG_TYPES.map(({ name }) => name)}::text[]) AS t (id, name)
-      WHERE NOT EXISTS (SELECT 1 FROM config_type c WHERE c.id = t.id)`,
+      WHERE NOT EXISTS (SELECT 1 FROM config_type c WHERE c.id = t.id OR c.name = t.name)`,
   (db) => seedIn(db),
 );
 

@@ -4,7 +4,9 @@ import {
   type configPatch,
   type configTypeCreate,
   type configTypePatch,
+  type configTypeUpdate,
   fieldError,
+  notFound,
   unhandledCause,
 } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
@@ -14,7 +16,7 @@ import { randomEntityId } from "../../store/ids.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
 import type { ConfigTable, ConfigTypeTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { deleteEntity, found, getEntity, json, lockEntity, requireName, updateEntity } from "../entity.ts";
+import { deleteEntity, getEntity, json, lockEntity, requireName, updateEntity } from "../entity.ts";
 import { transact } from "../store-errors.ts";
 import { SchemaCache } from "./json-schema.ts";
 
@@ -24,6 +26,43 @@ export type ConfigRow = Selectable<ConfigTable>;
 type ConfigTypeChange = Omit<z.output<typeof configTypePatch>, "schema"> & {
   readonly schema?: Record<string, unknown> | null | undefined;
 };
+
+/**
+ * The configs of an entity, of each type at most one. @throws ApiError 404 for an unknown one; 400 on field `configs` for a second one of a type, and for a
+ * type that is for something else
+ */
+export async function oneOfEachType(
+  trx: Db,
+  target: "service" | "router",
+  configIds: readonly string[],
+): Promise<readonly { config_id: string; config_type_id: string }[]> {
+  const wanted = [...new Set(configIds)];
+  if (wanted.length === 0) return [];
+  const rows = await trx
+    .selectFrom("config")
+    .innerJoin("config_type", "config_type.id", "config.config_type_id")
+    .select(["config.id", "config_type.id as type", "config_type.name as typeName", "config_type.target"])
+    .where("config.id", "in", wanted)
+    .execute();
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  const taken = new Map<string, string>();
+  for (const configId of wanted) {
+    const config = byId.get(configId);
+    if (config === undefined) throw notFound("config", configId);
+    const { type } = config;
+    if (config.target !== target) {
+      const reason = `config ${configId} is of type ${config.typeName}, which is for configs of target ${config.target}, not of a ${target}`;
+      throw fieldError("configs", reason, configIds);
+    }
+    const other = taken.get(type);
+    if (other !== undefined) {
+      const reason = `duplicate configs named of type ${type}: a ${target} may have one config per type, found ${other} and ${configId}`;
+      throw fieldError("configs", reason, configIds);
+    }
+    taken.set(type, configId);
+  }
+  return [...taken].map(([config_type_id, config_id]) => ({ config_type_id, config_id }));
+}
 
 /** Config types, and the configs that fulfil their schemas. */
 export class Configs {
@@ -40,7 +79,13 @@ export class Configs {
     await transact(this.#ctx.store, async (trx) => {
       await trx
         .insertInto("config_type")
-        .values({ id, name: type.name, schema: json(schema ?? undefined) ?? null, tags: json(type.tags) })
+        .values({
+          id,
+          name: type.name,
+          target: type.target,
+          schema: json(schema ?? undefined) ?? null,
+          tags: json(type.tags),
+        })
         .execute();
       await appendChange(trx, { kind: "config_type", key: id, op: "create" });
     });
@@ -52,20 +97,24 @@ export class Configs {
     if (change.name !== undefined) this.#requireTypeName(change.name);
     const schema = this.#checkedSchema(change.schema);
     await transact(this.#ctx.store, async (trx) => {
-      const isThere = await updateEntity(trx, "config_type", id, {
+      const { target } = await lockEntity(trx, "config_type", id, ["target"]);
+      if (change.target !== undefined && change.target !== target) {
+        const reason = `the target of a config type never changes: it is ${target}`;
+        throw fieldError("target", reason, change.target);
+      }
+      await updateEntity(trx, "config_type", id, {
         name: change.name,
         schema: schema === null ? null : json(schema),
         tags: json(change.tags),
         updated_at: this.#ctx.now(),
       });
-      found(isThere || undefined, "config_type", id);
       await appendChange(trx, { kind: "config_type", key: id, op: "update" });
       if (change.name !== undefined) await this.#touchServices(trx, sql`c.config_type_id = ${id}`);
     });
   }
 
   /** PUT: as {@link updateType}, but a schema that is left out is removed. */
-  replaceType(id: string, type: z.output<typeof configTypeCreate>): Promise<void> {
+  replaceType(id: string, type: z.output<typeof configTypeUpdate>): Promise<void> {
     return this.updateType(id, { ...type, schema: type.schema ?? null });
   }
 
@@ -115,10 +164,11 @@ export class Configs {
       });
       await appendChange(trx, { kind: "config", key: id, op: "update" });
       await this.#touchServices(trx, sql`c.id = ${id}`);
+      await this.#touchRouters(trx, sql`SELECT router_id FROM router_config WHERE config_id = ${id}`);
     });
   }
 
-  /** Takes the config out of the services that list it; refused while it overrides one for an identity. */
+  /** Takes the config out of the services and routers that list it; refused while it overrides one for an identity. */
   async delete(id: string): Promise<void> {
     await transact(this.#ctx.store, async (trx) => {
       // Waits for a request that lists it in a service at this moment, and then sees it. Otherwise the reference would go with the config, and the log would
@@ -138,6 +188,7 @@ export class Configs {
         throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
       }
       await this.#touchServices(trx, sql`c.id = ${id}`);
+      await this.#touchRouters(trx, sql`DELETE FROM router_config WHERE config_id = ${id} RETURNING router_id`);
       await deleteEntity(trx, "config", id);
     });
   }
@@ -181,6 +232,16 @@ export class Configs {
       touched AS (
         UPDATE service SET updated_at = ${this.#ctx.now()} WHERE id IN (SELECT service_id FROM used) RETURNING id)`,
       { changes: [{ kind: "service", op: "update", of: "touched" }] },
+    );
+  }
+
+  /** Routers are told of their configs: those that have one changed, too. `users` gives their ids as `router_id`. */
+  async #touchRouters(trx: Db, users: ReturnType<typeof sql>): Promise<void> {
+    await loggedWrite(
+      trx,
+      sql`WITH used AS (${users}),
+      touched AS (UPDATE router SET updated_at = ${this.#ctx.now()} WHERE id IN (SELECT router_id FROM used) RETURNING id, attrs)`,
+      { changes: [{ kind: "router", op: "update", of: "touched", before: { attrs: "attrs" } }] },
     );
   }
 }

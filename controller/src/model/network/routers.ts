@@ -18,6 +18,7 @@ import type { Identities } from "../identity/identities.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { dropFromPolicies, removeTerminators } from "../session/session-removal.ts";
 import { transact } from "../store-errors.ts";
+import { oneOfEachType } from "./configs.ts";
 
 export type RouterRow = Selectable<RouterTable>;
 export type NewEdgeRouter = z.output<typeof edgeRouterCreate>;
@@ -80,6 +81,7 @@ export class Routers {
           tags: json(router.tags),
         })
         .execute();
+      await addConfigs(trx, id, router.configs);
       await this.#enrollments.insert(trx, { method: kind === "edge" ? "erott" : "trott", routerId: id });
       if (router.isTunnelerEnabled) await this.#addTunneler(trx, id, router.name);
       await appendChange(trx, { kind: "router", key: id, op: "create" });
@@ -131,6 +133,10 @@ export class Routers {
         tags: json(change.tags),
         updated_at: this.#ctx.now(),
       });
+      if (change.configs !== undefined) {
+        await trx.deleteFrom("router_config").where("router_id", "=", id).execute();
+        await addConfigs(trx, id, change.configs);
+      }
       const print = change.fingerprint?.toLowerCase();
       if (print !== undefined && print !== before.fingerprint) await this.#setFingerprint(trx, id, print);
       const tunneler = change.isTunnelerEnabled ?? before.is_tunneler_enabled;
@@ -257,6 +263,15 @@ export class Routers {
   async #logUpdate(trx: Db, before: RouterRow): Promise<void> {
     await appendChange(trx, { kind: "router", key: before.id, op: "update", before: { attrs: before.attrs } });
   }
+}
+
+async function addConfigs(trx: Db, id: string, configIds: readonly string[]): Promise<void> {
+  const configs = await oneOfEachType(trx, "router", configIds);
+  if (configs.length === 0) return;
+  await trx
+    .insertInto("router_config")
+    .values(configs.map((config) => ({ router_id: id, ...config })))
+    .execute();
 }
 
 function requireHeld(router: RouterRow, fingerprint: string | undefined): void {

@@ -1,4 +1,4 @@
-import { fieldError, notFound, type serviceCreate, type servicePatch } from "@sallyport/api";
+import { notFound, type serviceCreate, type servicePatch } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { isTerminatorStrategy } from "../../fabric/ports.ts";
@@ -12,6 +12,7 @@ import { findByIdOrName, findEntity, found, getEntity, json, requireName, update
 import { roleAttributes } from "../policy/role-selector.ts";
 import { dropFromPolicies, endSessions, removeTerminators } from "../session/session-removal.ts";
 import { transact, translated } from "../store-errors.ts";
+import { oneOfEachType } from "./configs.ts";
 
 export type ServiceRow = Selectable<ServiceTable>;
 export type NewService = z.output<typeof serviceCreate>;
@@ -110,24 +111,11 @@ export class Services {
 }
 
 async function addConfigs(trx: Db, id: string, configIds: readonly string[]): Promise<void> {
-  const wanted = [...new Set(configIds)];
-  if (wanted.length === 0) return;
-  const rows = await trx.selectFrom("config").select(["id", "config_type_id"]).where("id", "in", wanted).execute();
-  const typeOf = new Map(rows.map((row) => [row.id, row.config_type_id]));
-  const taken = new Map<string, string>();
-  for (const configId of wanted) {
-    const type = typeOf.get(configId);
-    if (type === undefined) throw notFound("config", configId);
-    const other = taken.get(type);
-    if (other !== undefined) {
-      const reason = `duplicate configs named of type ${type}: a service may have one config per type, found ${other} and ${configId}`;
-      throw fieldError("configs", reason, configIds);
-    }
-    taken.set(type, configId);
-  }
+  const configs = await oneOfEachType(trx, "service", configIds);
+  if (configs.length === 0) return;
   await trx
     .insertInto("service_config")
-    .values([...taken].map(([config_type_id, config_id]) => ({ service_id: id, config_type_id, config_id })))
+    .values(configs.map((config) => ({ service_id: id, ...config })))
     .execute();
 }
 

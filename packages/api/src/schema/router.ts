@@ -28,6 +28,8 @@ export const routerCapability = z.enum([
 /** What clients, too, learn about an edge router. */
 export const edgeRouterProperties = {
   appData: jsonObject.optional(),
+  /** Absent while it is offline. */
+  capabilities: z.array(routerCapability).optional(),
   cost: cost.nullable(),
   disabled: z.boolean().nullable(),
   hostname: z.string(),
@@ -36,6 +38,8 @@ export const edgeRouterProperties = {
   noTraversal: z.boolean().nullable(),
   supportedProtocols: z.record(z.string(), z.string()),
   syncStatus,
+  /** Of its program; empty while it is not known. */
+  version: z.string(),
 };
 export const commonEdgeRouter = z.strictObject(edgeRouterProperties);
 export const currentIdentityEdgeRouter = z.strictObject({ ...base, ...edgeRouterProperties });
@@ -67,6 +71,7 @@ const ctrlChanListeners = z.record(z.string(), names);
 const edgeRouterFields = {
   name: z.string(),
   appData: jsonObject.default({}),
+  configs: names.default([]),
   cost: cost.default(0),
   ctrlChanListeners: ctrlChanListeners.default({}),
   disabled: z.boolean().default(false),
@@ -83,6 +88,7 @@ export const edgeRouterDetail = z.strictObject({
   ...base,
   ...edgeRouterProperties,
   certPem: z.string().nullable(),
+  configs: namesOrNull,
   ctrlChanListeners: ctrlChanListeners.optional(),
   enrollmentCreatedAt: time.optional(),
   enrollmentExpiresAt: time.optional(),
@@ -100,6 +106,7 @@ export const edgeRouterDetail = z.strictObject({
 
 const routerFields = {
   name: z.string(),
+  configs: names.default([]),
   cost: cost.default(0),
   ctrlChanListeners: ctrlChanListeners.default({}),
   disabled: z.boolean().default(false),
@@ -113,6 +120,7 @@ export const routerPatch = patchOf(routerFields);
 /** A router as part of the fabric, whether SDKs may use it or not. */
 export const routerDetail = z.strictObject({
   ...base,
+  configs: namesOrNull,
   cost,
   ctrlChanListeners: ctrlChanListeners.optional(),
   disabled: z.boolean(),

@@ -46,11 +46,24 @@ export const configDetail = z.strictObject({
   name: z.string(),
 });
 
-const configTypeFields = { name: z.string(), schema: jsonObject.optional(), tags: tags.default({}) };
-export const configTypeCreate = z.object(configTypeFields);
+/** What configs of a type are for. */
+const configTarget = z.enum(["service", "router", "other"]);
+const configTypeFields = {
+  name: z.string(),
+  schema: jsonObject.optional(),
+  tags: tags.default({}),
+  /** Chosen at creation; later it may only be named. */
+  target: configTarget.optional(),
+};
+export const configTypeCreate = z.object({ ...configTypeFields, target: configTarget.default("service") });
 export const configTypeUpdate = z.object(configTypeFields);
 export const configTypePatch = patchOf(configTypeFields);
-export const configTypeDetail = z.strictObject({ ...base, name: z.string(), schema: jsonObject.nullable() });
+export const configTypeDetail = z.strictObject({
+  ...base,
+  name: z.string(),
+  schema: jsonObject.nullable(),
+  target: configTarget,
+});
 
 /** What terminators of both APIs are made with. */
 export const terminatorFields = {
