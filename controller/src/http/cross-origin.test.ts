@@ -1,9 +1,19 @@
 import { apiError } from "@sallyport/api";
 import { afterEach, describe, expect, test } from "vitest";
+import type { Endpoint } from "./endpoints.ts";
 import { CLOSE, get, send, split, startTestApi, type TestApi, version } from "./testing/test-api.ts";
 
 const ORIGIN = "https://browzer.example.org";
 const from = (origin: string) => `Origin: ${origin}\r\n`;
+
+const AUTHORIZE: Endpoint = {
+  method: "GET",
+  path: "/oidc/authorize",
+  media: "none",
+  maxBodyBytes: 1_024,
+  handle: async () => ({ status: 302, headers: { location: "/oidc/login/username" } }),
+  failed: ({ status }) => ({ status }),
+};
 
 let api: TestApi | undefined;
 afterEach(() => api?.close());
@@ -19,6 +29,7 @@ async function start(allowedOrigins?: readonly string[]): Promise<TestApi> {
       },
       management: { listVersion },
     },
+    endpoints: [AUTHORIZE],
     ...(allowedOrigins === undefined ? {} : { allowedOrigins }),
   });
   return api;
@@ -43,6 +54,7 @@ describe("a page of an allowed origin", () => {
     "/edge/client/v1//services",
     "/edge/management/v1/services",
     "/fabric/v1/links",
+    "/oidc/oauth/token",
   ])("is told before a request what it may send to %s", async (path) => {
     const answer = await (await start(["https://other.example", ORIGIN])).exchange(preflight(path, ORIGIN));
     expect([split(answer).status, split(answer).body]).toEqual([204, ""]);
@@ -85,6 +97,29 @@ describe("a page of an allowed origin", () => {
         vary: "Origin",
       });
     }
+  });
+
+  test("reads of a login's answers where it goes on, which factors are open, and why it failed", async () => {
+    const { exchange } = await start([ORIGIN]);
+    for (const [request, status] of [
+      [get("/oidc/authorize?client_id=openziti", from(ORIGIN)), 302],
+      [get("/oidc/nothing", from(ORIGIN)), 404],
+    ] as const) {
+      const answer = await exchange(request);
+      expect([split(answer).status, corsOf(answer)]).toEqual([
+        status,
+        {
+          "access-control-allow-origin": ORIGIN,
+          "access-control-expose-headers": expect.stringMatching(
+            /ziti-instance-id, auth-request-id, location, totp-required, www-authenticate$/,
+          ),
+          vary: "Origin",
+        },
+      ]);
+    }
+    expect(corsOf(await exchange(get("/oidc/authorize", from("https://evil.example"))))).toEqual({ vary: "Origin" });
+    const ofApi = corsOf(await exchange(get("/oidcish", from(ORIGIN))));
+    expect(ofApi["access-control-expose-headers"]).not.toContain("location");
   });
 
   test("is told nothing on a connection with a client certificate", async () => {

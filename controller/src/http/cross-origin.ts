@@ -10,6 +10,10 @@ const ANSWER_HEADERS = [
   ...["expiration-seconds", "expires-at", "retry-after", "sallyport-version"],
   ...["svc-session", "zt-session", "ziti-instance-id"],
 ];
+/** Headers of the provider's answers that a login in a page needs, besides {@link ANSWER_HEADERS}. */
+const LOGIN_HEADERS = ["auth-request-id", "location", "totp-required", "www-authenticate"];
+/** Where the provider of tokens is; the other paths are those of the APIs. */
+const LOGIN_PATH = "/oidc/";
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 const PREFLIGHT_SECONDS = 600;
 
@@ -29,7 +33,9 @@ export function crossOrigin(
   path: string,
   message: IncomingMessage,
 ): CrossOriginAnswer | undefined {
-  if (allowed.size === 0 || !Object.values(BASE_PATHS).some((base) => path.startsWith(`${base}/`))) return undefined;
+  const isLogin = path.startsWith(LOGIN_PATH);
+  const isServed = isLogin || Object.values(BASE_PATHS).some((base) => path.startsWith(`${base}/`));
+  if (allowed.size === 0 || !isServed) return undefined;
   const { origin } = message.headers;
   // A cache must not give an answer for one origin to another.
   const vary = { vary: "Origin" };
@@ -38,7 +44,8 @@ export function crossOrigin(
   }
   const own = { ...vary, "access-control-allow-origin": origin };
   if (message.method !== "OPTIONS" || message.headers["access-control-request-method"] === undefined) {
-    return { headers: { ...own, "access-control-expose-headers": ANSWER_HEADERS.join(", ") }, isPreflight: false };
+    const readable = isLogin ? [...ANSWER_HEADERS, ...LOGIN_HEADERS] : ANSWER_HEADERS;
+    return { headers: { ...own, "access-control-expose-headers": readable.join(", ") }, isPreflight: false };
   }
   return {
     headers: {
