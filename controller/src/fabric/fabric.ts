@@ -27,6 +27,7 @@ import { RouterLife } from "./routers/router-life.ts";
 import { RouterMessages } from "./routers/router-messages.ts";
 import { RouterOperations } from "./routers/router-operations.ts";
 import { FirstReturn, StartGrace } from "./routers/start-grace.ts";
+import { HostingEnds } from "./sessions/hosting-ends.ts";
 import { SessionFeed } from "./sessions/session-feed.ts";
 import { TerminatorMessages } from "./terminators/terminator-messages.ts";
 import { TerminatorSearch } from "./terminators/terminator-search.ts";
@@ -74,6 +75,7 @@ export class Fabric {
   readonly #rerouter: Rerouter;
   readonly #life: RouterLife;
   readonly #sessions: SessionFeed;
+  readonly #hosting: HostingEnds;
   readonly #access: CircuitAccess;
   readonly #dataModel: DataModelFeed;
   readonly #validation: TerminatorValidation;
@@ -115,6 +117,7 @@ export class Fabric {
     const start = new StartGrace(options.reconnectGraceMs, () => rerouter.routerSettled());
     this.#firstReturn = new FirstReturn(mesh, start, options);
     this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
+    this.#hosting = new HostingEnds({ mesh, model, log });
     this.#validation = new TerminatorValidation({ mesh, model, costs, log });
     const links = new LinkMessages({ mesh, rerouter, model, emit, log });
     this.#linkMessages = links;
@@ -281,6 +284,7 @@ export class Fabric {
     this.#life.close();
     this.#dataModel.close();
     this.#access.close();
+    this.#hosting.close();
     const timer = new AbortController();
     await Promise.race([Promise.all(routers.map((router) => router.idle())), pause(CLOSE_TIMEOUT_MS, timer.signal)]);
     timer.abort();
@@ -305,7 +309,13 @@ export class Fabric {
       return () => clearInterval(timer);
     };
     const followers = {
-      ...{ life: this.#life, sessions: this.#sessions, circuits: this.#circuits, access: this.#access },
+      ...{
+        life: this.#life,
+        sessions: this.#sessions,
+        hosting: this.#hosting,
+        circuits: this.#circuits,
+        access: this.#access,
+      },
       ...{ costs: this.#costs, validation: this.#validation, dataModel: this.#dataModel, log: this.#log },
     };
     this.#stopping.push(

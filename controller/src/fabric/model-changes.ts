@@ -5,6 +5,7 @@ import type { DynamicCosts } from "./circuits/costs.ts";
 import type { DataModelFeed } from "./data-model/data-model-feed.ts";
 import type { ModelChange } from "./ports.ts";
 import type { RouterLife } from "./routers/router-life.ts";
+import type { HostingEnds } from "./sessions/hosting-ends.ts";
 import type { SessionFeed } from "./sessions/session-feed.ts";
 import type { TerminatorValidation } from "./terminators/terminator-validation.ts";
 
@@ -12,6 +13,7 @@ import type { TerminatorValidation } from "./terminators/terminator-validation.t
 interface ModelFollowers {
   readonly life: RouterLife;
   readonly sessions: SessionFeed;
+  readonly hosting: HostingEnds;
   readonly circuits: CircuitRegistry;
   readonly access: CircuitAccess;
   readonly costs: DynamicCosts;
@@ -22,7 +24,7 @@ interface ModelFollowers {
 
 /** Hands a change of the model to the parts that it concerns. Source: docs/protocol/fabric.md, "Access". */
 export function followChange(followers: ModelFollowers, change: ModelChange): void {
-  const { life, sessions, circuits, access, costs, validation, dataModel, log } = followers;
+  const { life, sessions, hosting, circuits, access, costs, validation, dataModel, log } = followers;
   switch (change.kind) {
     case "changes-lost":
       sessions.resync();
@@ -48,6 +50,7 @@ export function followChange(followers: ModelFollowers, change: ModelChange): vo
     case "session-removed":
       sessions.sessionRemoved(change.id, change.token);
       access.sessionRemoved(change.id, change.token, change.session);
+      hosting.sessionRemoved(change.token, change.session);
       return;
     case "revoked":
       access.revoked(change);

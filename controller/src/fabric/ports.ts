@@ -365,6 +365,8 @@ export interface FabricModel {
     id: string,
     change: { readonly cost?: number; readonly precedence?: PrecedenceName },
   ): Promise<boolean>;
+  /** Terminators of applications whose identity hosts the service, and has no session for that any more. */
+  hostedWithoutSession(of: readonly AccessQuestion[]): Promise<readonly TerminatorRecord[]>;
   /** Deletes those of `ids` that belong to `routerId`; other ids are left alone without a word. Returns the deleted ids. */
   deleteTerminators(routerId: string, ids: readonly string[]): Promise<readonly string[]>;
 

@@ -12,11 +12,11 @@ export interface TokenNames {
   readonly expiresAt: number | undefined;
 }
 
-const SIGNED_TOKEN_PREFIX = "ey";
+/** A signed token begins so; an opaque one never does. */
+export const SIGNED_TOKEN_PREFIX = "ey";
 /** Longer than any token that this network signs. */
 const MAX_SIGNED_TOKEN = 16_384;
 
-/** A signed token begins so; an opaque one never does. */
 export function isSignedToken(token: string): boolean {
   return token.startsWith(SIGNED_TOKEN_PREFIX);
 }

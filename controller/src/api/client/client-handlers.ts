@@ -170,7 +170,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
     detailSession: async ({ params, session }) => {
       const row = await sessionsOf(session).where("id", "=", params.id).executeTakeFirst();
       if (row === undefined) throw notFound("session", params.id);
-      return { data: forClient(await renderUsableSession(deps, await model.sessions.current(row))) };
+      return { data: forClient(await renderUsableSession(deps, await model.sessions.renewed(row))) };
     },
     deleteSession: ({ params, session }) => model.sessions.delete(params.id, session.apiSessionId),
   };
@@ -183,15 +183,7 @@ async function checkSessionToken(
   token: string | undefined,
 ): Promise<void> {
   if (token === undefined || token === "") return;
-  const signed = await deps.ctx.tokens.own.service(token);
-  const isOwn = signed === undefined || ("claims" in signed && signed.claims.z_asid === apiSessionId);
-  const sessions = deps.ctx.store.db.selectFrom("session").select("id").where("api_session_id", "=", apiSessionId);
-  // A signed token names its session, which may have a newer one by now.
-  const named =
-    signed !== undefined && "claims" in signed
-      ? sessions.where("id", "=", signed.claims.jti)
-      : sessions.where("token", "=", token);
-  if (isOwn && (await named.executeTakeFirst()) !== undefined) return;
+  if (await deps.model.sessions.hasToken(apiSessionId, token)) return;
   throw unauthorized("the session-token is none of this API session");
 }
 

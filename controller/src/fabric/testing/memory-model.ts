@@ -270,6 +270,19 @@ export class MemoryModel implements FabricModel {
     return true;
   }
 
+  async hostedWithoutSession(of: readonly AccessQuestion[]): Promise<readonly TerminatorRecord[]> {
+    const has = ({ hostId, serviceId }: TerminatorRecord) =>
+      [...this.sessions.values()].some(
+        (session) => session.type === "Bind" && session.identityId === hostId && session.serviceId === serviceId,
+      );
+    return [...this.terminators.values()].filter(
+      (terminator) =>
+        terminator.binding === "edge" &&
+        of.some((each) => each.identityId === terminator.hostId && each.serviceId === terminator.serviceId) &&
+        !has(terminator),
+    );
+  }
+
   async deleteTerminators(routerId: string, ids: readonly string[]): Promise<readonly string[]> {
     this.#failIfToldTo();
     const own = ids.filter((id) => this.terminators.get(id)?.routerId === routerId);

@@ -1,12 +1,17 @@
 import { CertificateError, fingerprint } from "@sallyport/wire";
 import { type RawBuilder, sql } from "kysely";
 import type { FabricModel, RouterRecord } from "../../fabric/ports.ts";
+import { SIGNED_TOKEN_PREFIX } from "../../fabric/token-names.ts";
 import { CsrError } from "../../pki/issue.ts";
 import { loggedWrite, TERMINATOR_BEFORE } from "../../store/logged-write.ts";
 import type { ModelContext } from "../context.ts";
 import { json } from "../entity.ts";
 import type { Model } from "../model.ts";
 import type { RouterRow } from "../network/routers.ts";
+import { needsSignedTokens } from "../session/sessions.ts";
+
+/** Sessions that are looked at together. */
+const BATCH = 500;
 
 /** What the fabric asks about routers. */
 export function fabricRouters(ctx: ModelContext, model: Model) {
@@ -43,6 +48,7 @@ export function fabricRouters(ctx: ModelContext, model: Model) {
       };
     },
     async saveRouterReport({ routerId, hostname, version, ctrlChanListeners }) {
+      const before = (await model.routers.find(db, routerId))?.report.version;
       const report = json({ hostname, version });
       const said = ctrlChanListeners === undefined ? {} : { ctrl_chan_listeners: json(ctrlChanListeners) };
       await db
@@ -50,6 +56,9 @@ export function fabricRouters(ctx: ModelContext, model: Model) {
         .set({ report, ...said })
         .where("id", "=", routerId)
         .execute();
+      if (needsSignedTokens(version.version) && !needsSignedTokens(before?.version ?? null)) {
+        await endOpaqueSessions(ctx, model, routerId);
+      }
     },
     async saveRouterInterfaces(routerId, interfaces) {
       const text = json([...interfaces]);
@@ -92,6 +101,32 @@ export function fabricRouters(ctx: ModelContext, model: Model) {
       return undefined;
     },
   } satisfies Partial<FabricModel>;
+}
+
+/**
+ * A router that admits signed tokens only has come: sessions with opaque ones that reach it end, and their clients ask for new ones. Most clients keep the
+ * token that they have as long as the session is there, and would fail at this router again and again.
+ */
+async function endOpaqueSessions(ctx: ModelContext, model: Model, routerId: string): Promise<void> {
+  const { db } = ctx.store;
+  let ended = 0;
+  for (let after = ""; ; ) {
+    const index = await model.policy.current();
+    const { rows } = await sql<{ id: string; service_id: string; identity_id: string; attrs: string[] }>`
+      SELECT s.id, s.service_id, s.identity_id, i.attrs FROM session s JOIN identity i ON i.id = s.identity_id
+      WHERE s.id > ${after} AND NOT starts_with(s.token, ${SIGNED_TOKEN_PREFIX}) AND i.type_id <> 'Router'
+      ORDER BY s.id LIMIT ${BATCH}`.execute(db);
+    const reaching = rows.filter(({ identity_id: id, attrs, service_id: serviceId }) =>
+      index.routersFor({ id, attrs }, serviceId).includes(routerId),
+    );
+    await model.sessions.end(reaching.map(({ id }) => id));
+    ended += reaching.length;
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < BATCH) break;
+    after = last.id;
+  }
+  const message = "a router admits signed tokens only: sessions with opaque tokens that reach it have ended";
+  if (ended > 0) ctx.log.info({ routerId, ended }, message);
 }
 
 function refusedRequest(error: unknown): { refused: string } {

@@ -1,3 +1,4 @@
+import { RouterBinding } from "@sallyport/wire";
 import { sql } from "kysely";
 import type {
   CircuitService,
@@ -63,6 +64,16 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
       });
       facts.forgetTerminator(id);
       return isUpdated;
+    },
+    async hostedWithoutSession(of) {
+      const identityIds = of.map(({ identityId }) => identityId);
+      const serviceIds = of.map(({ serviceId }) => serviceId);
+      const { rows } = await sql<TerminatorRow>`SELECT t.* FROM terminator t
+        JOIN unnest(${identityIds}::text[], ${serviceIds}::text[]) AS o (identity_id, service_id)
+          ON t.host_id = o.identity_id AND t.service_id = o.service_id
+        WHERE t.binding = ${RouterBinding.Edge} AND NOT EXISTS (SELECT 1 FROM session s
+          WHERE s.identity_id = t.host_id AND s.service_id = t.service_id AND s.type = 'Bind')`.execute(db);
+      return rows.map(recordOf);
     },
     async deleteTerminators(routerId, ids) {
       if (ids.length === 0) return [];

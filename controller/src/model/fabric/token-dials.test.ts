@@ -178,17 +178,30 @@ describe("the token of a session", () => {
     await rotated({ atOnce: false });
     expect((await session(login)).token).toBe(first.token);
     c.clock.offsetMs = 20 * 60_000;
-    const [second, other] = await Promise.all([session(login), c.model.sessions.current(first)]);
-    expect(second.token).not.toBe(first.token);
+    const shown = await c.model.sessions.renewed(first);
+    expect((await stored(first.id)).token).toBe(first.token);
+    const [second, other] = await Promise.all([session(login), session(login)]);
+    expect(new Set([first, shown, second].map(({ token }) => token)).size).toBe(3);
     expect([second.id, other]).toEqual([first.id, second]);
-    for (const { token } of [first, second]) {
+    for (const { token } of [first, shown, second]) {
       expect(await dial(token, login.token)).toMatchObject({ sessionId: first.id });
       expect(await c.fabricModel.unknownSessions([token])).toEqual([]);
     }
     await rotated({ atOnce: true });
     expect(await dial(first.token, login.token)).toEqual({ denied: DenialCode.InvalidSession });
+    // Routers that verify refuse both: the client learns that it has to ask again.
+    for (const { token } of [first, second]) expect(await c.model.sessions.hasToken(login.id, token)).toBe(false);
+    const third = await session(login);
+    expect(await c.model.sessions.hasToken(login.id, third.token)).toBe(true);
+    expect(await c.model.sessions.hasToken((await legacy()).id, third.token)).toBe(false);
+  });
+
+  it("that is stored counts until it ends, whatever becomes of its key", async () => {
+    const login = await legacy();
+    const second = await session(login);
+    await rotated({ atOnce: true });
     // What is stored proves itself, until the client gets the next one.
-    expect(await dial(second.token, login.token)).toMatchObject({ sessionId: first.id });
+    expect(await dial(second.token, login.token)).toMatchObject({ sessionId: second.id });
   });
 
   it("of an earlier version goes on until its client asks for the session", async () => {
@@ -197,6 +210,12 @@ describe("the token of a session", () => {
     await sql`UPDATE session SET token = 'opaque' WHERE id = ${id}`.execute(c.ctx.store.db);
     expect(await dial("opaque", login.token)).toMatchObject({ sessionId: id });
     expect(await c.fabricModel.unknownSessions(["opaque"])).toEqual([]);
+    // A client that only reads its session may go on with the token that it has.
+    const shown = await c.call("GET", `/edge/client/v1/sessions/${id}`, { token: login.token });
+    expect(shown.json.data.token).toMatch(/^ey/);
+    for (const known of ["opaque", shown.json.data.token]) {
+      expect(await dial(known, login.token)).toMatchObject({ sessionId: id });
+    }
     const { token } = await session(login);
     expect(token).toMatch(/^ey/);
     expect(await dial("opaque", login.token)).toEqual({ denied: DenialCode.InvalidSession });
@@ -215,6 +234,33 @@ describe("the token of a session", () => {
     const renewed = await session(login);
     expect(renewed.id).toBe(id);
     expect(await dial(renewed.token, access)).toMatchObject({ sessionId: id });
+  });
+
+  it("to host is opaque while no router needs a signed one, and those that reach such a router end when it comes", async () => {
+    await grant("Bind");
+    const login = await legacy();
+    const host = await session(login, "Bind");
+    expect(host.token).not.toMatch(/^ey/);
+    expect((await c.model.sessions.renewed(host)).token).toBe(host.token);
+    expect((await session(await oidc(), "Bind")).token).toMatch(/^ey/);
+    const dialing = await session(login);
+    const old = await session(await legacy());
+    await sql`UPDATE session SET token = 'of an earlier version' WHERE id = ${old.id}`.execute(c.ctx.store.db);
+    const versions = { "of 1.6": "v1.6.20", "out of reach": "v2.0.3", "in reach": "v2.0.3" };
+    const still = async () =>
+      (await Promise.all([host, dialing, old].map(({ id }) => stored(id)))).map((row) => row?.id);
+    const report = (routerId: string, version: keyof typeof versions) =>
+      c.fabricModel.saveRouterReport({
+        ...{ routerId, hostname: "h", ctrlChanListeners: undefined },
+        version: { version: versions[version], revision: "", buildDate: "", os: "", arch: "" },
+      });
+    await report(router, "of 1.6");
+    await report(outside, "out of reach");
+    expect(await still()).toEqual([host.id, dialing.id, old.id]);
+    await report(router, "in reach");
+    expect(await still()).toEqual([undefined, dialing.id, undefined]);
+    expect((await session(login, "Bind")).token).toMatch(/^ey/);
+    await report(router, "of 1.6");
   });
 
   it("of a router's own tunneler stays opaque", async () => {

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
-import type { Permission } from "@sallyport/wire";
+import { isAtLeast, type Permission } from "@sallyport/wire";
 import { decodeProtectedHeader } from "jose";
 import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
-import { namesIn } from "../../fabric/token-names.ts";
+import { isSignedToken, namesIn } from "../../fabric/token-names.ts";
 import type { Attributed } from "../../policy/selector.ts";
 import { appendChange, type ChangeRow } from "../../store/change-log.ts";
 import { timeOrderedId } from "../../store/ids.ts";
@@ -33,13 +33,22 @@ const RENEW_AHEAD_MS = 30 * 86_400_000;
 export interface SessionRouter {
   readonly id: string;
   readonly name: string;
+  /** As it announced it last; null before it first connected. */
+  readonly version: string | null;
+}
+
+/** The first generation of OpenZiti whose routers admit applications with signed tokens only. */
+const SINCE_SIGNED_TOKENS = [2, 0, 0] as const;
+
+export function needsSignedTokens(version: string | null): boolean {
+  return version !== null && isAtLeast(version, SINCE_SIGNED_TOKENS);
 }
 
 interface SessionRequest {
   readonly serviceId: string;
   readonly type: Permission;
   readonly tags?: Tags;
-  /** Its token is no signed one. */
+  /** Its token is no signed one, whatever routers there are. */
   readonly isOpaque?: boolean;
 }
 
@@ -58,7 +67,7 @@ export class Sessions {
   /**
    * The session of this API session, service and type: the existing one while policy allows it, else a new one. One transaction decides and makes it, and
    * holds the identity, the service and a policy that grants it: a request that takes the access away waits for it, and then finds the session.
-   * Its token is signed by the present key, unless it is to be opaque. Posture of API sessions with access tokens is looked at for each circuit only: their
+   * Its token is signed by the present key, unless it is to be opaque: see {@link isOpaqueHost}. Posture of API sessions with access tokens is looked at for each circuit only: their
    * clients report it to routers.
    * @throws ApiError 404 when the identity cannot see the service or the API session ended; 400 when it may not dial or bind it; 409 `INVALID_POSTURE` when
    * checks of every policy that allows it fail; 400 `NO_EDGE_ROUTERS_AVAILABLE` when no edge router serves both; 429 when the identity has too many sessions
@@ -70,7 +79,7 @@ export class Sessions {
   ): Promise<SessionRow> {
     const { store } = this.#ctx;
     const existing = await this.#existing(store.db, apiSession.id, request);
-    if (existing !== undefined) return request.isOpaque === true ? existing : this.current(existing);
+    if (existing !== undefined) return request.isOpaque === true ? existing : this.#current(existing);
     const failures =
       apiSession.kind === "oidc"
         ? []
@@ -97,7 +106,8 @@ export class Sessions {
         service_id: service.id,
         type: request.type,
       };
-      const token = request.isOpaque === true ? randomUUID() : this.#sign(made, apiSession.kind);
+      const isOpaque = request.isOpaque === true || isOpaqueHost({ ...made, kind: apiSession.kind }, routers);
+      const token = isOpaque ? randomUUID() : this.#sign(made, apiSession.kind);
       const row = await trx
         .insertInto("session")
         .values({ ...made, token, tags: json(request.tags ?? {}) })
@@ -114,24 +124,55 @@ export class Sessions {
   }
 
   /**
-   * The session with a token that the present key has signed: a client gets such a one whenever it asks, because keys end, and sessions of earlier versions
-   * have opaque tokens. The token that it had before counts until its key ends; an opaque one counts no more.
+   * The session with a token that the present key has signed. The stored one counts besides: clients that read a session keep the token that they were given
+   * when they created it.
    * @throws ApiError 404 when the session ended meanwhile
    */
-  async current(row: SessionRow): Promise<SessionRow> {
+  async renewed(row: SessionRow): Promise<SessionRow> {
     if (this.#isCurrent(row.token)) return row;
+    const { db } = this.#ctx.store;
+    const { kind } = found(await findEntity(db, "api_session", row.api_session_id, ["kind"]), "session", row.id);
+    if (!isSignedToken(row.token) && isOpaqueHost({ ...row, kind }, await this.#routersOf(row))) return row;
+    return { ...row, token: this.#sign(row, kind) };
+  }
+
+  /**
+   * As {@link renewed}, and stores the new token: a client that creates its session again uses what it gets. The token that it had before counts until its key
+   * ends; an opaque one, of an earlier version, counts no more.
+   */
+  async #current(row: SessionRow): Promise<SessionRow> {
+    const renewed = await this.renewed(row);
+    if (renewed === row) return row;
     const { store } = this.#ctx;
-    const apiSession = await findEntity(store.db, "api_session", row.api_session_id, ["kind"]);
-    const token = this.#sign(row, found(apiSession, "session", row.id).kind);
-    const [signed] = await store.transaction((trx) =>
+    const [stored] = await store.transaction((trx) =>
       loggedWrite(
         trx,
-        sql`WITH signed AS (UPDATE session SET token = ${token} WHERE id = ${row.id} AND token = ${row.token} RETURNING *)`,
+        sql`WITH signed AS (UPDATE session SET token = ${renewed.token}
+          WHERE id = ${row.id} AND token = ${row.token} RETURNING *)`,
         { changes: [{ kind: "session", op: "update", of: "signed" }], answer: sql<SessionRow>`SELECT * FROM signed` },
       ),
     );
     // Another request was first, or the session has ended.
-    return signed ?? getEntity(store.db, "session", row.id);
+    return stored ?? getEntity(store.db, "session", row.id);
+  }
+
+  /**
+   * Is it a token of a session of the API session? A signed one whose key has ended is not: routers refuse it, and its client is to create the session again.
+   */
+  async hasToken(apiSessionId: string, token: string): Promise<boolean> {
+    const { store, tokens } = this.#ctx;
+    const sessions = store.db.selectFrom("session").select("id").where("api_session_id", "=", apiSessionId);
+    if (!isSignedToken(token)) return (await sessions.where("token", "=", token).executeTakeFirst()) !== undefined;
+    const signed = await tokens.own.service(token);
+    if (signed === undefined || "refused" in signed || signed.claims.z_asid !== apiSessionId) return false;
+    return (await sessions.where("id", "=", signed.claims.jti).executeTakeFirst()) !== undefined;
+  }
+
+  async #routersOf(row: SessionRow): Promise<SessionRouter[]> {
+    const { db } = this.#ctx.store;
+    const identity = found(await findEntity(db, "identity", row.identity_id, ["id", "attrs"]), "session", row.id);
+    const service = found(await findEntity(db, "service", row.service_id, ["id", "attrs"]), "session", row.id);
+    return this.commonRouters(db, identity, service);
   }
 
   #isCurrent(token: string): boolean {
@@ -173,6 +214,11 @@ export class Sessions {
     if (gone === 0) throw notFound("session", id);
   }
 
+  /** Those of the ids that are no session are left out. */
+  async end(ids: readonly string[]): Promise<void> {
+    await this.#end(sql`s.id = ANY (${ids}::text[])`);
+  }
+
   /** Sessions also end with their API sessions, services and policies. */
   onChanges(rows: readonly ChangeRow[]): void {
     for (const { kind, op, before } of rows) {
@@ -186,7 +232,7 @@ export class Sessions {
     const forIdentity = await routersOfIdentity(db, identity, "r");
     const forService = await routersOfService(db, service, "r");
     const { rows } = await sql<SessionRouter>`
-      SELECT r.id, r.name FROM router r WHERE r.kind = 'edge' AND NOT r.disabled AND ${forIdentity} AND ${forService}
+      SELECT r.id, r.name, r.report #>> '{version,version}' AS version FROM router r WHERE r.kind = 'edge' AND NOT r.disabled AND ${forIdentity} AND ${forService}
       ORDER BY r.id`.execute(db);
     return rows;
   }
@@ -245,3 +291,14 @@ export const UNAUTHORIZED = sql<SqlBool>`NOT ${ALLOWED}`;
 /** The same of a session `s` alone. */
 export const IS_UNAUTHORIZED = sql<SqlBool>`EXISTS (SELECT 1 FROM identity i, service v
   WHERE i.id = s.identity_id AND v.id = s.service_id AND ${UNAUTHORIZED})`;
+
+/**
+ * Whether a session has an opaque token still: one to host, below an opaque API session, and over routers that take opaque ones. Routers of OpenZiti 1.6 close
+ * what is hosted under an opaque token when its session ends, and then refuse that token by themselves; of signed tokens they notice nothing.
+ */
+function isOpaqueHost(
+  { kind, type }: { readonly kind: ApiSessionKind; readonly type: Permission },
+  routers: readonly SessionRouter[],
+): boolean {
+  return kind === "legacy" && type === "Bind" && !routers.some(({ version }) => needsSignedTokens(version));
+}
