@@ -338,7 +338,7 @@ export class DataModelFeed {
   /** What a router keeps of itself, as a continuation of the request to compare. */
   async #selfToCompare(router: RouterConnection): Promise<Uint8Array> {
     const self = router.can(RouterCapability.DataModel) ? await this.#parts.model.routerConfigs(router.id) : undefined;
-    const events = self === undefined ? [] : [routerEvent(self)];
+    const events = self === undefined ? [] : eventsOfRouter(self);
     return encodeControl(
       edgeCtrlPb.RouterDataModelValidateRequestSchema,
       events.length === 0 ? {} : { state: { events } },
@@ -372,16 +372,12 @@ function sendFor(router: RouterConnection, { id }: Subscription, contentType: nu
 }
 
 /** A router drops a config that it is told no more: each comes with what names it. */
-function eventsOfRouter(router: RouterConfigs) {
+function eventsOfRouter({ id, name, fingerprint, configs, isDisabled: disabled }: RouterConfigs) {
+  const value = { id, name, fingerprint, configs: configs.map((config) => config.id), disabled };
   return [
-    ...router.configs.map(({ data: dataJson, ...config }) => {
+    ...configs.map(({ data: dataJson, ...config }) => {
       return { isSynthetic: true, model: { case: "config" as const, value: { ...config, dataJson } } };
     }),
-    routerEvent(router),
+    { isSynthetic: true, model: { case: "router" as const, value } },
   ];
-}
-
-function routerEvent({ id, name, fingerprint, configs, isDisabled: disabled }: RouterConfigs) {
-  const value = { id, name, fingerprint, configs: configs.map((config) => config.id), disabled };
-  return { isSynthetic: true, model: { case: "router" as const, value } };
 }

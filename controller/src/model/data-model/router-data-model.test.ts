@@ -277,6 +277,30 @@ it("configs of an identity's own go with their service", async () => {
   expect(received.identities.get("overriding")?.serviceConfigs).toEqual({});
 });
 
+/** Indices are no JSON. */
+const plain = (_key: string, value: unknown) => (typeof value === "bigint" ? String(value) : value);
+
+it("configs for routers go to no router that they are not of", async () => {
+  const configs = new Configs(testContext(test.store));
+  const model = await start();
+  const received = new ReceivedModel((await model.state()).body);
+  const { index } = model;
+  for (const target of ["service", "router"]) {
+    const typeId = await configs.createType({ name: `for ${target}`, schema: { type: "object" }, target } as never);
+    const config = { name: `of ${target}`, configTypeId: typeId, data: {}, tags: {} };
+    await configs.create(config as never);
+  }
+  await grown(model, index);
+  const last = model.index;
+  await makeService();
+  await grown(model, last);
+  for (const { body } of model.changesAfter(index) ?? []) received.change(body);
+  const whole = new ReceivedModel((await model.state()).body);
+  for (const { content } of [received, whole].map((each) => ({ content: JSON.stringify(each.content(), plain) }))) {
+    expect([content.includes('"of service"'), content.includes('"of router"')]).toEqual([true, false]);
+  }
+});
+
 it("a large state goes out in parts, and in one message to routers that need it whole", async () => {
   const configs = new Configs(testContext(test.store));
   const typeId = await configs.createType({ name: "large", schema: { type: "object" } } as never);

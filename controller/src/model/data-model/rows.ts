@@ -125,9 +125,13 @@ async function checks(db: Db, page: RawBuilder<unknown>): Promise<ImageEntity[]>
   );
 }
 
+/** Those for routers are not for all: each router is given its own. */
 async function configs(db: Db, page: RawBuilder<unknown>): Promise<ImageEntity[]> {
   const { rows } = await sql<{ id: string; name: string; type_id: string; data: unknown }>`
-    SELECT e.id, e.name, e.config_type_id AS type_id, e.data FROM config e WHERE ${page}`.execute(db);
+    SELECT e.id, e.name, e.config_type_id AS type_id, e.data FROM config e
+    WHERE NOT EXISTS (SELECT 1 FROM config_type t WHERE t.id = e.config_type_id AND t.target = 'router') AND ${page}`.execute(
+    db,
+  );
   return rows.map(({ id, name, type_id: typeId, data }) => plain(id, [], configEvent({ id, name, typeId, data })));
 }
 

@@ -242,6 +242,13 @@ describe("routers", () => {
       ...about,
       configs: [{ id: configId, typeId, name: "own", data: '{"a":1}' }],
     });
+    const told = Promise.withResolvers<string>();
+    const stop = c.fabricModel.onChange((change) => {
+      if (change.kind === "router-changed") told.resolve(change.routerId);
+    });
+    await c.admin("PATCH", `/configs/${configId}`, { data: { a: 2 } });
+    expect(await told.promise).toBe(routerId);
+    stop();
   });
 
   it("renew their certificate in two steps, and the change is told", async () => {
