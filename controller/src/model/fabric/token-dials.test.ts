@@ -8,7 +8,7 @@ import { sql } from "kysely";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import type { TokenSubject } from "../../auth/tokens/token-issuer.ts";
-import { DenialCode, type ModelChange } from "../../fabric/ports.ts";
+import { DenialCode, type ModelChange, type NewTerminator } from "../../fabric/ports.ts";
 import { appendChange } from "../../store/change-log.ts";
 import type { SessionRow } from "../session/sessions.ts";
 import { TUNNELER } from "../testing/client-info.ts";
@@ -457,10 +457,13 @@ describe("posture", () => {
     expect(await dialService(login, { checksPosture: true })).toMatchObject({ identityId: identity });
     await c.model.posture.sweep();
     expect(await stored(row.id)).toMatchObject({ token: row.token });
-    await c.model.posture.report({ id: identity, attrs: [] }, login.id, [
-      { typeId: "DOMAIN", id: "0", domain: "example.com" },
-    ]);
+    const report = (domain: string) =>
+      c.model.posture.report({ id: identity, attrs: [] }, login.id, [{ typeId: "DOMAIN", id: "0", domain }]);
+    await report("example.com");
     expect(await dial(row.token, login.token)).toMatchObject({ identityId: identity });
+    // What is reported here counts here.
+    await report("other.example");
+    expect(await stored(row.id)).toBeUndefined();
   });
 
   it("of an opaque token is looked at here, whatever the router says", async () => {
@@ -561,6 +564,32 @@ describe("routers", () => {
       { id, token },
       { id, token: former },
     ]);
+  });
+
+  it("host nothing for an identity whose last session to host has ended", async () => {
+    await grant("Bind");
+    const login = await oidc();
+    const hosted = async (id: string, more: Partial<NewTerminator> = {}) => {
+      const place = { serviceId: service, routerId: router, binding: "edge", address: id, instanceId: "" };
+      const rest = { cost: 0, precedence: "default", peerData: new Map(), hostId: identity } as const;
+      const made = await c.fabricModel.createTerminator({ id: `${id}-${n}`, ...place, ...rest, ...more });
+      expect(made).toMatchObject({ outcome: "created" });
+    };
+    await hosted("here");
+    await hosted("there", { routerId: outside });
+    await hosted("tunnel", { binding: "tunnel" });
+    const question = { identityId: identity, serviceId: service, type: "Bind" } as const;
+    const without = async () =>
+      (await c.fabricModel.hostedWithoutSession([question, { ...question, serviceId: "other" }]))
+        .map(({ id }) => id)
+        .sort();
+    const row = await session(login, "Bind");
+    await session(login, "Dial");
+    expect(await without()).toEqual([]);
+    await c.model.sessions.delete(row.id);
+    expect(await without()).toEqual([`here-${n}`, `there-${n}`]);
+    await session(await legacy(), "Bind");
+    expect(await without()).toEqual([]);
   });
 
   it("are told of what is revoked", async () => {
