@@ -93,6 +93,8 @@ describe("pki", () => {
     ],
     ["rotate --retire f", { action: "retire", isForced: false }],
     ["rotate f --retire --force", { action: "retire", isForced: true }],
+    ["rotate f --tokens", { action: "rotate-tokens", atOnce: false }],
+    ["rotate --tokens --at-once f", { action: "rotate-tokens", atOnce: true }],
   ])("%s", (line, expected) => {
     expect(parseCommandLine(["pki", ...line.split(" ")])).toEqual({ command: "pki", file: "f", ...expected });
   });
@@ -107,6 +109,10 @@ describe("pki", () => {
     "rotate f --ca-key k",
     "rotate f --retire --new-keys",
     "rotate f --unknown",
+    "rotate f --at-once",
+    "rotate f --tokens --new-keys",
+    "rotate f --tokens --retire",
+    "status f --tokens",
   ])("refuses: pki %s", (line) => {
     expect(() => parseCommandLine(["pki", ...line.split(" ").filter(Boolean)])).toThrow(UsageError);
   });

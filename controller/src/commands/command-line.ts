@@ -62,6 +62,7 @@ export interface AdminCommand {
 export type PkiCommand = { readonly command: "pki"; readonly file: string } & (
   | { readonly action: "status" }
   | { readonly action: "rotate"; readonly newKeys: boolean; readonly imported?: CaFiles | undefined }
+  | { readonly action: "rotate-tokens"; readonly atOnce: boolean }
   | { readonly action: "retire"; readonly isForced: boolean }
 );
 
@@ -113,6 +114,9 @@ export const USAGE = `Usage:
         --ca-cert PEM --ca-key PEM   rotate to your own authority, as with init
   sallyport-controller pki rotate FILE --retire [--force]
       Ends the trust in the former authority; with --force even if its certificates are in use.
+  sallyport-controller pki rotate FILE --tokens [--at-once]
+      Makes a new key for tokens. It signs 15 minutes later, and every session goes on.
+        --at-once           for a key that others may know: the new key signs now, no earlier token counts, and all logins by OIDC end
   sallyport-controller --version | --help
 
 Exit status: 0 done; 1 failed; 2 wrong usage; 3 unusable configuration; 4 another controller holds the database.
@@ -251,16 +255,35 @@ function pki([action, ...args]: readonly string[]): PkiCommand {
   if (action !== "status" && action !== "rotate") {
     throw new UsageError(`pki needs an action: expected status or rotate, found ${action ?? "nothing"}`);
   }
-  const options = { "ca-cert": TEXT, "ca-key": TEXT, "new-keys": FLAG, retire: FLAG, force: FLAG };
+  const options = {
+    "ca-cert": TEXT,
+    "ca-key": TEXT,
+    "new-keys": FLAG,
+    retire: FLAG,
+    force: FLAG,
+    tokens: FLAG,
+    "at-once": FLAG,
+  };
   const { values, positionals } = parsed(args, options);
   const file = onlyFile(positionals, `pki ${action}`);
-  const { "new-keys": newKeys = false, retire = false, force = false } = values;
+  const {
+    "new-keys": newKeys = false,
+    retire = false,
+    force = false,
+    tokens = false,
+    "at-once": atOnce = false,
+  } = values;
   const imported = caFiles(values["ca-cert"], values["ca-key"]);
   const forRotation = newKeys || imported !== undefined;
   if (action === "status") {
-    if (forRotation || retire || force) throw new UsageError("pki status takes no options");
+    if (forRotation || retire || force || tokens || atOnce) throw new UsageError("pki status takes no options");
     return { command: "pki", action, file };
   }
+  if (tokens) {
+    if (forRotation || retire || force) throw new UsageError("--tokens takes no other option but --at-once");
+    return { command: "pki", action: "rotate-tokens", file, atOnce };
+  }
+  if (atOnce) throw new UsageError("--at-once belongs to --tokens");
   if (!retire) {
     if (force) throw new UsageError("--force belongs to --retire");
     return { command: "pki", action: "rotate", file, newKeys, imported };

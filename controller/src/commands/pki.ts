@@ -2,12 +2,15 @@ import { X509Certificate } from "node:crypto";
 import { type ControllerConfig, readControllerConfigFile } from "@sallyport/controller-config";
 import { nameParts } from "@sallyport/wire";
 import { sql } from "kysely";
+import { TokenKeys } from "../auth/tokens/token-keys.ts";
 import { changeNetworkKeys, requireNetworkKeys } from "../certificates/network-keys.ts";
 import { countFormerLeaves, type FormerLeaves, isNone } from "../certificates/stored-certificates.ts";
-import { hostsOf, lifetimes, secretKeyFile } from "../config/settings.ts";
+import { hostsOf, lifetimes, oidcSettings, secretKeyFile } from "../config/settings.ts";
 import type { Db } from "../model/context.ts";
+import { endApiSessions } from "../model/session/session-removal.ts";
 import { PkiError } from "../pki/issue.ts";
 import { anchorsOf, retire, rotate } from "../pki/material.ts";
+import { Pki } from "../pki/pki.ts";
 import type { Store } from "../store/database.ts";
 import { loggedWrite } from "../store/logged-write.ts";
 import { KeyVault, loadSecrets, type Secrets } from "../store/secrets.ts";
@@ -25,6 +28,7 @@ export async function pkiCommand(command: PkiCommand, { env, say, log }: Command
   const store = await openBeside(read, command.file, log);
   try {
     if (command.action === "rotate") await rotateAuthority(command, { config, store, secrets, say });
+    if (command.action === "rotate-tokens") await rotateTokenKeys(command, { config, store, secrets, say, log });
     if (command.action === "retire") await retireFormer(command, { store, secrets, say });
     await describe(store, secrets, say);
   } finally {
@@ -55,6 +59,33 @@ async function rotateAuthority(
       "The controller's own keys are new, too: enrollment tokens are signed again. Hand out only new tokens from now on.",
     );
   }
+}
+
+/** Beside a controller that runs, each batch is one short transaction. */
+const BATCH = 500;
+
+async function rotateTokenKeys(
+  { atOnce }: Extract<PkiCommand, { action: "rotate-tokens" }>,
+  { config, store, secrets, say, log }: Parts & { config: ControllerConfig; log: CommandContext["log"] },
+): Promise<void> {
+  const pki = new Pki(await requireNetworkKeys(new KeyVault(store.db, secrets)), { lifetimes: lifetimes(config) });
+  const keys = new TokenKeys({
+    ...{ store, pki, secrets, log },
+    lives: oidcSettings(config.edge.oidc),
+    now: () => new Date(),
+  });
+  const { kid, signsFrom } = await keys.rotate({ atOnce });
+  if (!atOnce) {
+    say(`The key ${kid} is published. It signs tokens from ${signsFrom.toISOString()} on, and every session goes on.`);
+    return;
+  }
+  let ended = 0;
+  for (let batch = BATCH; batch === BATCH; ended += batch) {
+    // Verifiers refuse their tokens already, because they do not know the key any more.
+    const some = sql<boolean>`a.id IN (SELECT id FROM api_session WHERE kind = 'oidc' LIMIT ${BATCH})`;
+    batch = (await store.transaction((trx) => endApiSessions(trx, some, { isRevoked: true }))).length;
+  }
+  say(`The key ${kid} signs tokens now. No token of a former key counts any more; ${ended} logins by OIDC have ended.`);
 }
 
 /** Clients learn at their next authentication that they should get a certificate of the new authority. */
@@ -94,6 +125,15 @@ async function describe(store: Store, secrets: Secrets, say: (line: string) => v
     const { subject, validTo } = new X509Certificate(pem);
     const name = nameParts(subject).join(", ") || "an authority without a name";
     say(`${place === 0 ? "trusted:" : "        "}  ${name}, until ${validTo}`);
+  }
+  const now = new Date();
+  const { rows } = await sql<{ kid: string; signs_from: Date; ends_at: Date | null }>`
+    SELECT kid, signs_from, ends_at FROM token_key WHERE ends_at IS NULL OR ends_at > ${now} ORDER BY signs_from`.execute(
+    store.db,
+  );
+  for (const { kid, signs_from, ends_at } of rows) {
+    const until = ends_at === null ? "" : `, tokens count until ${ends_at.toISOString()}`;
+    say(`token key: ${kid}, signs from ${signs_from.toISOString()}${until}`);
   }
   if (material.former === undefined) return;
   const leaves = await countFormerLeaves(store.db, material.former.intermediatePem);

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { testTokens } from "../auth/tokens/testing/test-tokens.ts";
 import { appendChange, currentSnapshot, pruneChanges, readChanges } from "../store/change-log.ts";
 import { settled, type TestStore, testStore } from "../store/testing/test-store.ts";
 import { expiries } from "./expiry.ts";
@@ -25,8 +26,8 @@ it("keeps tables flat under churn: what expires goes, in batches, and the change
   const start = Date.UTC(2026, 0, 1);
   let day = 0;
   const now = () => new Date(start + day * 86_400_000);
-  // The keys sweep themselves.
-  const sweeps = expiries({ ...testContext(test.store), now }).filter(({ what }) => what !== "token keys");
+  const tokens = await testTokens(test.store, { now });
+  const sweeps = expiries({ ...testContext(test.store), tokens, now });
   const sizes: number[][] = [];
   for (; day < 120; day += 10) {
     // Ten days of enrollments that no client completes, and of session certificates.
@@ -42,12 +43,20 @@ it("keeps tables flat under churn: what expires goes, in batches, and the change
       SELECT 'c' || ${day}::int || '-' || n, ${`a${day}`}, '', '', '', ${now()}, ${now()} FROM generate_series(1, 600) n`.execute(
       db,
     );
+    await sql`INSERT INTO oidc_login (id, client_id, redirect_uri, state, nonce, code_challenge, scopes, config_types, remote_address, api_session_id, expires_at)
+      SELECT 'l' || ${day}::int || '-' || n, '', '', '', '', '', '{}', '{}', '', ${`a${day}`}, ${now()} FROM generate_series(1, 600) n`.execute(
+      db,
+    );
+    await tokens.keys.rotate({ atOnce: false });
     await settled(test.store);
     for (const { sweep } of sweeps) await sweep(SIGNAL);
     await sql`UPDATE change_log SET at = at - interval '2 hours'`.execute(db);
     await pruneChanges(db, 3_600);
     sizes.push([await size("enrollment"), await size("api_session_certificate"), await size("change_log")]);
+    // The key that signs, and the one before: its tokens count for a day.
+    expect([await size("oidc_login"), await size("token_key")]).toEqual([0, 2]);
   }
+  tokens.close();
   // Enrollments stay 30 days after their time, session certificates one: the same number from then on, whatever comes.
   const late = sizes.slice(5);
   expect(new Set(late.map(([enrollments]) => enrollments))).toEqual(new Set([2_800]));

@@ -240,7 +240,7 @@ database: { dir: database }
     const oidc = (keys: string) => problems(`${MINIMAL}edge: { oidc: { ${keys} } }\n`);
     expect(oidc("accessToken: 2m, refreshToken: 3m")).toEqual([]);
     expect(oidc("accessToken: 30m, refreshToken: 30m")).toEqual([
-      'c.yml:5:44: edge.oidc.refreshToken: expected a duration that is longer than that of accessToken by at least 1m, found "30m"',
+      'c.yml:5:49: edge.oidc.refreshToken: expected a duration that is longer than that of accessToken by at least 1m, found "30m"',
     ]);
     expect(oidc("accessToken: 59s")).toEqual([expect.stringContaining("expected a duration from 1m to 24h")]);
     expect(oidc("keyLife: 1h")).toEqual([expect.stringContaining("expected a duration from 1d to 3650d")]);

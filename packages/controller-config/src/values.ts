@@ -43,6 +43,7 @@ export const redirectUri = z.string(REDIRECT_URI).refine((text) => {
     url !== null &&
     text.length <= 1_024 &&
     /^[!-~]+$/.test(text) &&
+    !url.host.includes("*") &&
     !text.includes("#") &&
     `${url.username}${url.password}` === ""
   );

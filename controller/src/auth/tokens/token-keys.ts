@@ -97,7 +97,8 @@ export class TokenKeys {
     });
     await this.#load();
     const { rows } = await sql<{ now: Date }>`SELECT clock_timestamp() AS now`.execute(store.db);
-    const difference = Math.abs((rows[0]?.now ?? new Date()).getTime() - Date.now());
+    const own = this.#options.now();
+    const difference = Math.abs((rows[0]?.now ?? own).getTime() - own.getTime());
     if (difference > CLOCK_WARNING_MS) {
       const message = "the clocks of the controller and its database differ: set both by the same source";
       log.warn({ seconds: Math.round(difference / 1_000) }, message);

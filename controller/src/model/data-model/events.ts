@@ -2,6 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import { createHash } from "node:crypto";
 import { postureType, storedFields } from "@sallyport/posture";
 import { edgeCtrlPb, encodeControl, type Permission, type PrecedenceName, precedenceOf } from "@sallyport/wire";
+import type { RevocationType } from "../../store/session-tables.ts";
 
 /**
  * The entities of the network as routers get them: an encoded event for each. An event is kept as a string of its bytes (latin1), without action and
@@ -112,6 +113,28 @@ export function publicKeyEvent(
     kid,
     event: encoded({ case: "publicKey", value: { data: certificate.raw, kid, usages: [...usages] } }, true),
   };
+}
+
+/** Tokens that routers refuse before their end. */
+export function revocationEvent(revocation: {
+  readonly id: string;
+  readonly type: RevocationType;
+  readonly expiresAt: Date;
+  readonly issuedBefore: Date | null;
+}): EncodedEvent {
+  const { id, type, expiresAt, issuedBefore } = revocation;
+  const value = {
+    id,
+    type,
+    expiresAt: timestamp(expiresAt),
+    ...(issuedBefore && { issuedBefore: timestamp(issuedBefore) }),
+  };
+  return encoded({ case: "revocation", value });
+}
+
+function timestamp(at: Date): { seconds: bigint; nanos: number } {
+  const ms = at.getTime();
+  return { seconds: BigInt(Math.floor(ms / 1_000)), nanos: (ms % 1_000) * 1_000_000 };
 }
 
 const RELATED = {

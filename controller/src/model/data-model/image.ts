@@ -18,8 +18,8 @@ import {
 } from "./events.ts";
 import { foreignAuthorities, type ImageEntity, type ImageEntityKind, readEntities } from "./rows.ts";
 
-/** In the order in which routers get to know them: what is named comes before what names it. */
-const ENTITY_KINDS = ["config_type", "config", "identity", "service", "posture_check"] as const;
+/** In the order in which routers get to know them: what is named comes before what names it, and what is refused before what is allowed. */
+const ENTITY_KINDS = ["revocation", "config_type", "config", "identity", "service", "posture_check"] as const;
 const RELATED_KINDS = ["service", "posture_check", "identity"] as const;
 /** Reading more rows at once would hold everything else up. */
 const PAGE = 500;
@@ -44,6 +44,7 @@ export class DataModelImage {
   readonly #ctx: ModelContext;
   readonly #certificates: () => NetworkCertificates;
   readonly #entities: Record<ImageEntityKind, Map<string, EncodedEvent>> = {
+    revocation: new Map(),
     config_type: new Map(),
     config: new Map(),
     identity: new Map(),

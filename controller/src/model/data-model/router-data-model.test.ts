@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { decodeControl, edgeCtrlPb, silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { sql } from "kysely";
@@ -9,6 +10,7 @@ import { Configs } from "../network/configs.ts";
 import { Services } from "../network/services.ts";
 import { Policies, SERVICE_POLICY } from "../policy/policies.ts";
 import { seed } from "../seeds.ts";
+import { Revocations } from "../session/revocations.ts";
 import { testContext } from "../testing/test-context.ts";
 import type { NetworkCertificates } from "./image.ts";
 import { RouterDataModel } from "./router-data-model.ts";
@@ -204,6 +206,34 @@ it("keys that sign tokens are told at once when they change, and certify no one"
     certificates = old;
   });
   expect(received.keys.has(kid)).toBe(false);
+});
+
+it("revocations are in the state until their tokens have ended, and come and go as changes", async () => {
+  const ctx = testContext(test.store);
+  const revocations = new Revocations(ctx);
+  await test.store.pool.query("INSERT INTO identity (id, name, type_id) VALUES ('revoked', 'revoked', 'Default')");
+  await test.store.pool.query(
+    "INSERT INTO revocation (id, type, expires_at) VALUES ('over', 'JTI', now() - interval '1 s')",
+  );
+  const until = new Date(Date.now() + 60_000);
+  await revocations.create({ id: "token", type: "JTI", until });
+  const model = await start();
+  const received = new ReceivedModel((await model.state()).body);
+  expect([...received.revocations.keys()]).toEqual(["token"]);
+  expect(received.revocations.get("token")).toMatchObject({ type: "JTI", expiresAt: timestampFromDate(until) });
+  const { index } = model;
+  await revocations.create({ id: "revoked", type: "IDENTITY" });
+  await grown(model, index);
+  const later = new Revocations({ ...ctx, now: () => new Date(until.getTime()) });
+  const said = model.index;
+  await later.sweep(new AbortController().signal);
+  await grown(model, said);
+  for (const change of model.changesAfter(index) ?? []) received.change(change.body);
+  const { issued_before: issuedBefore } = await revocations.get("revoked");
+  expect([...received.revocations.values()]).toMatchObject([
+    { id: "revoked", type: "IDENTITY", issuedBefore: timestampFromDate(issuedBefore!) },
+  ]);
+  expect(received.content()).toEqual(new ReceivedModel((await model.state()).body).content());
 });
 
 it("other certificates at the next start are a change", async () => {

@@ -3,6 +3,7 @@ import { type PrecedenceName, splitPem } from "@sallyport/wire";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { Attributed } from "../../policy/selector.ts";
 import type { Tags } from "../../store/schema.ts";
+import type { RevocationType } from "../../store/session-tables.ts";
 import type { Db } from "../context.ts";
 import {
   configEvent,
@@ -10,11 +11,12 @@ import {
   type EncodedEvent,
   identityEvent,
   postureCheckEvent,
+  revocationEvent,
   serviceEvent,
 } from "./events.ts";
 
 /** The kinds of entities that are read by id; policies come from `policies.ts`. */
-export type ImageEntityKind = "config_type" | "config" | "identity" | "service" | "posture_check";
+export type ImageEntityKind = "revocation" | "config_type" | "config" | "identity" | "service" | "posture_check";
 
 /** An entity as the image keeps it. */
 export interface ImageEntity extends Attributed {
@@ -39,6 +41,7 @@ export async function readEntities(
     "ids" in wanted ? sql<SqlBool>`e.id = ANY (${wanted.ids}::text[])` : sql<SqlBool>`e.id > ${wanted.after}`;
   const page = sql`${from} ORDER BY e.id ${"ids" in wanted ? sql`` : sql`LIMIT ${wanted.limit}`}`;
   const readers = {
+    revocation: revocations,
     identity: identities,
     service: services,
     posture_check: checks,
@@ -139,6 +142,17 @@ async function configTypes(db: Db, page: RawBuilder<unknown>): Promise<ImageEnti
   const { rows } = await sql<{ id: string; name: string; target: string }>`
     SELECT e.id, e.name, e.target FROM config_type e WHERE ${page}`.execute(db);
   return rows.map((row) => plain(row.id, [], configTypeEvent(row)));
+}
+
+/** Those whose tokens have ended are left out: their rows go soon. */
+async function revocations(db: Db, page: RawBuilder<unknown>, now: Date): Promise<ImageEntity[]> {
+  const { rows } = await sql<{ id: string; type: RevocationType; expires_at: Date; issued_before: Date | null }>`
+    SELECT e.id, e.type, e.expires_at, e.issued_before FROM revocation e WHERE e.expires_at > ${now} AND ${page}`.execute(
+    db,
+  );
+  return rows.map(({ id, type, expires_at: expiresAt, issued_before: issuedBefore }) =>
+    plain(id, [], revocationEvent({ id, type, expiresAt, issuedBefore })),
+  );
 }
 
 /** The first certificate of every foreign CA whose clients may log in. One that cannot be read is left out. */

@@ -7,6 +7,7 @@ export class ReceivedModel {
   index: bigint;
   readonly identities = new Map<string, edgeCtrlPb.DataState_Identity>();
   readonly keys = new Map<string, edgeCtrlPb.DataState_PublicKey>();
+  readonly revocations = new Map<string, edgeCtrlPb.DataState_Revocation>();
   readonly #entities = new Map<string, object>();
   readonly #members = new Map<string, Set<string>>();
 
@@ -43,7 +44,6 @@ export class ReceivedModel {
   #apply({ action, model }: edgeCtrlPb.DataState_Event, isState: boolean): void {
     switch (model.case) {
       case undefined:
-      case "revocation":
         throw new Error(`an event of the model ${model.case}`);
       case "servicePolicyChange":
         this.#relate(model.value);
@@ -53,6 +53,10 @@ export class ReceivedModel {
         else this.keys.set(model.value.kid, model.value);
         this.#put(`publicKey ${model.value.kid}`, action, { ...model.value, data: model.value.data.length }, isState);
         return;
+      case "revocation":
+        if (action === Action.Delete) this.revocations.delete(model.value.id);
+        else this.revocations.set(model.value.id, model.value);
+        break;
       case "identity":
         if (action === Action.Delete) this.identities.delete(model.value.id);
         else this.identities.set(model.value.id, model.value);
