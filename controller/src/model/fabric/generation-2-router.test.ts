@@ -23,6 +23,7 @@ import {
   TlsPort,
 } from "@sallyport/wire";
 import { compactVerify, decodeJwt, decodeProtectedHeader } from "jose";
+import { sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import { fabricOptions } from "../../config/settings.ts";
@@ -76,6 +77,35 @@ function dial(router: ScriptedRouter, sessionToken: string, apiSessionToken: str
     .setString(CreateCircuitHeader.SessionToken, sessionToken)
     .setString(CreateCircuitHeader.ApiSessionToken, apiSessionToken);
   return router.request({ contentType: EdgeCtrlType.CreateCircuitV2Request, headers });
+}
+
+/** A login by OIDC, as its row and its token stand. */
+async function loggedIn(identityId: string): Promise<{ readonly id: string; readonly token: string }> {
+  const id = "login-by-oidc";
+  const until = new Date(Date.now() + 86_400_000);
+  await sql`INSERT INTO api_session (id, token, identity_id, authenticator_id, ip_address, config_types, cert_fingerprints, kind, expires_at, access_until)
+    VALUES (${id}, ${`oidc:${id}`}, ${identityId}, '', '', '{}', '{}', 'oidc', ${until}, ${until})`.execute(
+    c.ctx.store.db,
+  );
+  const { token } = c.ctx.tokens.issuer.access({
+    identity: { id: identityId, name: "alice", isAdmin: false, externalId: null },
+    session: {
+      ...{
+        id,
+        authenticatorId: "a",
+        clientId: "openziti",
+        scopes: ["openid"],
+        amr: ["password"],
+        authTime: new Date(),
+      },
+      ...{ configTypes: [], certFingerprints: [], loginFingerprint: null, allowExpired: false, isExtendable: false },
+      ...{ isExtendRequested: false, isKeyRollRequested: false, improperClientCertChain: false },
+      shown: { sdkInfo: null, envInfo: null, remoteAddress: "" },
+    },
+    issuer: "https://localhost/oidc",
+    at: new Date(),
+  });
+  return { id, token };
 }
 
 it("connects, hosts, dials, is told of what ends, comes back, and is disabled", async () => {
@@ -173,6 +203,21 @@ it("connects, hosts, dials, is told of what ends, comes back, and is disabled", 
   const second = dial(again, next.token, api);
   again.acceptRoute((await again.nextRoute()).message);
   expect((await second).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
+
+  // A dial by access token and service, which ends with its API session.
+  const login = await loggedIn(identityId);
+  const third = again.request({
+    contentType: EdgeCtrlType.CreateCircuitV3Request,
+    headers: new Headers()
+      .setString(CreateCircuitHeader.IdentityId, identityId)
+      .setString(CreateCircuitHeader.ServiceId, serviceId)
+      .setString(CreateCircuitHeader.ApiSessionToken, login.token),
+  });
+  const { message, route } = await again.nextRoute();
+  again.acceptRoute(message);
+  expect((await third).contentType).toBe(EdgeCtrlType.CreateCircuitV3Response);
+  await c.admin("DELETE", `/api-sessions/${login.id}`);
+  expect(await again.nextUnroute()).toMatchObject({ circuitId: route.circuitId, now: true });
 
   await c.admin("PATCH", `/edge-routers/${routerId}`, { disabled: true });
   await again.channel.closed;
