@@ -1,4 +1,4 @@
-import { controllerSettingOperations, revocationOperations } from "@sallyport/api";
+import { controllerSettingOperations } from "@sallyport/api";
 import { Authentication, type AuthSettings } from "../auth/authentication.ts";
 import type { AuthenticatedSession } from "../auth/current-sessions.ts";
 import { Enrolling } from "../auth/enrolling.ts";
@@ -7,7 +7,7 @@ import type { AllHandlers, ApiSessionContext, Authenticate, RequestInfo } from "
 import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
 import { clientHandlers } from "./client/client-handlers.ts";
-import { authenticationHandlers, caHandlers } from "./credentials/authentication-handlers.ts";
+import { authenticationHandlers, caHandlers, revocationHandlers } from "./credentials/authentication-handlers.ts";
 import { enrollmentHandlers } from "./credentials/enrollment-handlers.ts";
 import type { ApiDependencies, ControllerInfo, FabricView } from "./dependencies.ts";
 import { fabricHandlers } from "./fabric/handlers.ts";
@@ -34,7 +34,11 @@ export function createApi(parts: {
 }): { readonly handlers: AllHandlers; readonly authenticate: Authenticate; readonly authentication: Authentication } {
   const { ctx, model } = parts;
   const authentication = new Authentication(ctx, model, parts.auth, parts.onSessionRead);
-  const deps: ApiDependencies = { ...parts, authentication, enrolling: new Enrolling(ctx, model) };
+  const deps: ApiDependencies = {
+    ...parts,
+    authentication,
+    enrolling: new Enrolling(ctx, model, authentication.tokenCheck),
+  };
   const shared = sharedHandlers(deps);
   const database = databaseHandlers(deps);
   return {
@@ -47,7 +51,7 @@ export function createApi(parts: {
         ...caHandlers(deps),
         ...database.management,
         ...unservedHandlers(controllerSettingOperations),
-        ...unservedHandlers(revocationOperations),
+        ...revocationHandlers(deps),
         ...networkHandlers(deps),
         ...policyHandlers(deps),
         ...postureHandlers(deps),

@@ -55,6 +55,19 @@ const ELSEWHERE: Readonly<Record<string, { readonly fields: string; readonly tes
       ]),
     ]),
   ),
+  ...Object.fromEntries(
+    ["client", "management"].map((api) => [
+      `${api} createTotpToken`,
+      {
+        fields: "code",
+        test: "api/credentials/revocations.test.ts: is given for a code to the session of an access token, and for nothing else",
+      },
+    ]),
+  ),
+  "management createRevocation": {
+    fields: "id type",
+    test: "api/credentials/revocations.test.ts: of a token refuses that token, and no other of its session",
+  },
   "management createAuthenticator": {
     fields: "certPem identityId method password tags username",
     test: "auth/passwords.test.ts: 5.10: a second of its kind is refused: 409",

@@ -9,7 +9,6 @@ import {
   routerCapability,
   selectPage,
   type sharedOperations,
-  unservedShared,
 } from "@sallyport/api";
 import { withCsrErrors } from "../auth/client-certificate.ts";
 import type { ApiHandlers } from "../http/context.ts";
@@ -21,7 +20,7 @@ import { mfaHandlers } from "./mfa/mfa-handlers.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { showIdentity } from "./render/identity.ts";
 import { renderCurrentApiSession, renderNewApiSession } from "./render/session.ts";
-import { specHandlers, unservedHandlers } from "./system/system-handlers.ts";
+import { specHandlers } from "./system/system-handlers.ts";
 
 /** Filters for the members of a cluster, of which a controller alone lists none. */
 const CONTROLLER_FIELDS: MemoryFields<never> = {
@@ -49,7 +48,6 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
   const version = async () => ({ data: versionOf(deps) });
   return {
     ...mfaHandlers(deps),
-    ...unservedHandlers(unservedShared),
     ...specHandlers(apiTime(deps.ctx.now())),
     listRoot: version,
     listVersion: version,
@@ -98,6 +96,16 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
       data: await renderCurrentApiSession(deps, await ownSession(deps, context), context, request),
     }),
     deleteCurrentAPISession: ({ session: context }) => model.apiSessions.delete(context.apiSessionId),
+
+    createTotpToken: async ({ body, session: { kind, apiSessionId, identityId } }) => {
+      const subject = kind === "oidc" ? await model.oidcSessions.subjectOf(apiSessionId) : undefined;
+      if (subject === undefined) throw apiError("INVALID_BACKING_TOKEN_TYPE");
+      await model.mfa.pass(identityId, body.code, { apiSessionId, allowRecovery: false });
+      const at = deps.ctx.now();
+      await model.posture.passedMfa(identityId, apiSessionId, at);
+      const { token } = deps.ctx.tokens.issuer.totp(subject, at);
+      return { data: { token, issuedAt: apiTime(Math.floor(at.getTime() / 1_000) * 1_000) } };
+    },
 
     getCurrentIdentity: async ({ session: context }) => ({ data: await showIdentity(deps, context.identityId) }),
     listCurrentIdentityAuthenticators: ({ list, session: context }) =>

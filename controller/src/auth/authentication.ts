@@ -97,7 +97,8 @@ export class Authentication {
   readonly #limits: AttemptLimits;
   readonly #proxyingRouters: ProxyingRouters;
   readonly #events: AuthenticationEvents;
-  readonly #tokens: TokenCheck;
+  /** Of tokens of external signers. */
+  readonly tokenCheck: TokenCheck;
   readonly #byPassword: PasswordLogin;
   readonly #byCertificate: CertificateLogin;
   readonly #byProxiedCertificate: ProxiedCertificateLogin;
@@ -112,15 +113,18 @@ export class Authentication {
     this.#limits = new AttemptLimits(settings.rateLimits);
     this.#events = new AuthenticationEvents(ctx.events, ctx.log);
     const fetcher = new JwksFetcher(settings.jwks);
-    this.#tokens = new TokenCheck(new JwksCache((endpoint) => fetcher.fetch(endpoint), boundedLog(ctx.log)), ctx.now);
+    this.tokenCheck = new TokenCheck(
+      new JwksCache((endpoint) => fetcher.fetch(endpoint), boundedLog(ctx.log)),
+      ctx.now,
+    );
     this.#byPassword = new PasswordLogin(ctx, model);
     this.#byCertificate = new CertificateLogin(ctx);
     const byProxied = new ProxiedCertificateLogin(ctx, model.routers, this.#byCertificate);
     this.#byProxiedCertificate = byProxied;
     this.#proxyingRouters = new ProxyingRouters((print) => byProxied.mayPassOn(print));
-    this.#byToken = new TokenLogin(ctx, this.#tokens);
+    this.#byToken = new TokenLogin(ctx, this.tokenCheck);
     this.#sessions = new CurrentSessions(ctx, model.apiSessions, {
-      tokens: this.#tokens,
+      tokens: this.tokenCheck,
       proxyingRouters: this.#proxyingRouters,
       admit: (request) => this.admit(request),
       onRead,
@@ -170,7 +174,7 @@ export class Authentication {
         requiredSigner: await this.#requiredSigner(principal),
       },
       request.bearerTokens,
-      this.#tokens,
+      this.tokenCheck,
     );
     const session = await this.#begin(request, proof, configTypes);
     this.#events.succeeded(request, proof);

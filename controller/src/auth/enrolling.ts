@@ -8,6 +8,8 @@ import { translated } from "../model/store-errors.ts";
 import type { EnrollmentMethod } from "../store/schema.ts";
 import { CertificateEnrolling, type Enrolled, identityOf, type Redemption } from "./certificate-enrolling.ts";
 import { withCsrErrors } from "./client-certificate.ts";
+import type { TokenCheck } from "./jwt/token-check.ts";
+import { TokenEnrolling } from "./token-enrolling.ts";
 
 /** An enrollment, whatever form it was sent in. */
 export interface EnrollRequest {
@@ -30,14 +32,18 @@ export interface EnrollRequest {
  * stores the credential and uses the token up, so that it works once. A failure leaves the token usable.
  */
 export class Enrolling {
+  /** Of those who have no invitation, but a token of an external signer. */
+  readonly byToken: TokenEnrolling;
   readonly #ctx: ModelContext;
   readonly #model: Model;
   readonly #certificates: CertificateEnrolling;
 
-  constructor(ctx: ModelContext, model: Model) {
+  /** @param check of tokens of external signers */
+  constructor(ctx: ModelContext, model: Model, check: TokenCheck) {
     this.#ctx = ctx;
     this.#model = model;
     this.#certificates = new CertificateEnrolling(ctx, model);
+    this.byToken = new TokenEnrolling(ctx, model, check);
   }
 
   /** @throws ApiError 400, 409 when what would be stored is taken */

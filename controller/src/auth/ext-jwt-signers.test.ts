@@ -177,6 +177,7 @@ describe("external JWT signers over the Management API", () => {
       name: "public",
       audience: "a",
       clientId: null,
+      ...{ enrollToCertEnabled: false, enrollToTokenEnabled: false },
       externalAuthUrl: "https://idp.example",
       scopes: null,
       targetToken: "ACCESS",

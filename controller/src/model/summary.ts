@@ -16,6 +16,7 @@ const COUNTED: Readonly<Record<string, string>> = {
   identities: "identity",
   mfas: "mfa",
   postureChecks: "posture_check",
+  revocations: "revocation",
   routers: "router",
   serviceEdgeRouterPolicies: "service_edge_router_policy",
   servicePolicies: "service_policy",
@@ -41,6 +42,5 @@ export async function summarize(db: Db): Promise<Record<string, number>> {
     eventualEvents: 0,
     identityTypes: 5,
     postureCheckTypes: 6,
-    revocations: 0,
   };
 }

@@ -64,6 +64,7 @@ test("the documents name the headers that operations read, and no token counts a
   expect(headers).toEqual([
     ["client", "deleteMfa", "mfa-validation-code", false],
     ["client", "detailMfaRecoveryCodes", "mfa-validation-code", false],
+    ["client", "enrollToken", "ziti-token-issuer-id", false],
     ["client", "listServiceEdgeRouters", "session-token", false],
     ["management", "deleteMfa", "mfa-validation-code", false],
     ["management", "detailMfaRecoveryCodes", "mfa-validation-code", false],

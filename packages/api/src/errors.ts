@@ -59,6 +59,12 @@ export const API_ERRORS = {
   ENROLLMENT_EXPIRED: { status: 400, message: "The window for this enrollment has expired" },
   INVALID_ENROLLMENT_TOKEN: { status: 400, message: "The supplied token is not valid" },
   INVALID_ENROLL_METHOD: { status: 400, message: "The supplied enrollment method is not valid" },
+  INVALID_ENROLLMENT_NOT_ALLOWED: { status: 409, message: "The configuration does not allow this enrollment" },
+  ENROLLMENT_IDENTITY_ALREADY_ENROLLED: {
+    status: 409,
+    message: "The token supplied for this enrollment already has a matching identity, cannot enroll a new identity",
+  },
+  INVALID_BACKING_TOKEN_TYPE: { status: 400, message: "The backing token type is invalid" },
   ENROLLMENT_CA_NOT_VALID: { status: 400, message: "The CA tied to the supplied token is no longer valid" },
   ENROLLMENT_NO_VALID_CAS: { status: 400, message: "No CAs are valid for this request" },
   COULD_NOT_PROCESS_CSR: { status: 400, message: "The supplied csr could not be processed" },

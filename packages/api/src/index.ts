@@ -36,7 +36,7 @@ export { mfaAdministration, mfaOperations } from "./operations/mfa.ts";
 export { networkOperations, routerOperations } from "./operations/network.ts";
 export { policyOperations } from "./operations/policies.ts";
 export { postureOperations } from "./operations/posture.ts";
-export { sharedOperations, unservedShared } from "./operations/shared.ts";
+export { sharedOperations } from "./operations/shared.ts";
 export * from "./schema/authentication.ts";
 export * from "./schema/authenticator.ts";
 export * from "./schema/database.ts";

@@ -1,9 +1,14 @@
-import type { authenticationOperations, certificateAuthorityOperations } from "@sallyport/api";
+import {
+  type authenticationOperations,
+  type certificateAuthorityOperations,
+  fieldError,
+  type revocationOperations,
+} from "@sallyport/api";
 import type { ApiHandlers } from "../../http/context.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { AUTH_POLICY_FIELDS, CA_FIELDS, EXT_JWT_SIGNER_FIELDS } from "../lists/fields.ts";
+import { AUTH_POLICY_FIELDS, CA_FIELDS, EXT_JWT_SIGNER_FIELDS, REVOCATION_FIELDS } from "../lists/fields.ts";
 import { listed } from "../lists/listing.ts";
-import { renderAuthPolicy, renderCa, renderSigner } from "../render/credentials.ts";
+import { renderAuthPolicy, renderCa, renderRevocation, renderSigner } from "../render/credentials.ts";
 
 /** Authentication policies and external JWT signers. */
 export function authenticationHandlers(deps: ApiDependencies): ApiHandlers<typeof authenticationOperations> {
@@ -46,5 +51,24 @@ export function caHandlers({ ctx, model }: ApiDependencies): ApiHandlers<typeof 
     getCaJwt: async ({ params }) => ({ body: await model.cas.enrollmentJwt(params.id) }),
     verifyCa: ({ params, body }) => model.cas.verify(params.id, body),
     requestExtendAuthenticator: ({ params, body }) => model.certificateExtensions.request(params.id, body.rollKeys),
+  };
+}
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** Tokens that count no longer. */
+export function revocationHandlers({ ctx, model }: ApiDependencies): ApiHandlers<typeof revocationOperations> {
+  const { db } = ctx.store;
+  return {
+    listRevocations: ({ list }) =>
+      listed(db.selectFrom("revocation").selectAll(), "revocation", REVOCATION_FIELDS, list, (rows) =>
+        rows.map(renderRevocation),
+      ),
+    createRevocation: async ({ body: { id, type } }) => {
+      if (type !== "IDENTITY" && !UUID.test(id)) throw fieldError("id", "id must be a UUID", id);
+      await model.revocations.create({ id, type });
+      return { id };
+    },
+    detailRevocation: async ({ params }) => ({ data: renderRevocation(await model.revocations.get(params.id)) }),
   };
 }

@@ -1,21 +1,37 @@
+import { X509Certificate } from "node:crypto";
 import {
   accepts,
   apiError,
+  apiTime,
   asksFor,
+  BASE_PATHS,
+  type controllerDetail,
   type enrollmentOperations,
   fieldError,
   JSON_TYPE,
   unservedEnrollment,
 } from "@sallyport/api";
+import { fingerprint } from "@sallyport/wire";
+import type { z } from "zod";
 import type { Enrolled } from "../../auth/certificate-enrolling.ts";
 import type { Enrolling } from "../../auth/enrolling.ts";
 import type { ApiHandlers, RequestInfo } from "../../http/context.ts";
 import type { ApiDependencies } from "../dependencies.ts";
+import { links } from "../render/base.ts";
 import { unservedHandlers } from "../system/system-handlers.ts";
 
-export function enrollmentHandlers({ enrolling }: ApiDependencies): ApiHandlers<typeof enrollmentOperations> {
+export function enrollmentHandlers(deps: ApiDependencies): ApiHandlers<typeof enrollmentOperations> {
+  const since = apiTime(deps.ctx.now());
+  const { enrolling } = deps;
+  const controllers = () => [ownController(deps, since)];
+  /** What a method of identities answers: routers learn controllers over their channel. */
+  const withControllers = (method: string) =>
+    method === "ott" || method === "ottca" || method === "updb" ? { controllers: controllers() } : {};
   const by = async (method: string, token: string | undefined, body: EnrollBody, request: RequestInfo) => ({
-    data: await enroll(enrolling, method, requiredToken(token ?? body.json?.token), body, request),
+    data: {
+      ...(await enroll(enrolling, method, requiredToken(token ?? body.json?.token), body, request)),
+      ...withControllers(method),
+    },
   });
   return {
     ...unservedHandlers(unservedEnrollment),
@@ -26,7 +42,10 @@ export function enrollmentHandlers({ enrolling }: ApiDependencies): ApiHandlers<
       if (method !== "ca" && token !== "" && body.text === undefined) requiredToken(token);
       const data = await enroll(enrolling, method, token, body, request);
       const { accept } = request.headers;
-      return { data, text: accepts(accept, JSON_TYPE) ? undefined : pemOf(data, "application/x-pem-file") };
+      return {
+        data: { ...data, ...withControllers(method) },
+        text: accepts(accept, JSON_TYPE) ? undefined : pemOf(data, "application/x-pem-file"),
+      };
     },
     enrollOtt: async ({ query, body, request }) => {
       const { data } = await by("ott", query.token, body, request);
@@ -36,10 +55,37 @@ export function enrollmentHandlers({ enrolling }: ApiDependencies): ApiHandlers<
     enrollOttCa: ({ query, body, request }) => by("ottca", query.token, body, request),
     enrollCa: async ({ body, request }) => ({ data: await enroll(enrolling, "ca", "", body, request) }),
     ernollUpdb: ({ query, body, request }) => by("updb", query.token, body, request),
+    enrollToken: async ({ body, request }) => {
+      const enrolled = await enrolling.byToken.enroll({
+        bearerTokens: request.bearerTokens,
+        signerId: request.headers["ziti-token-issuer-id"],
+        csr: body.clientCsr,
+      });
+      return { data: { ...enrolled, controllers: controllers() } };
+    },
     enrollErOtt: ({ query, body, request }) => by("erott", query.token, body, request),
     extendRouterEnrollment: async ({ body, request }) => ({
       data: await enrolling.extendRouter(directCertificates(request), body),
     }),
+  };
+}
+
+/**
+ * This controller, as a client that enrolls learns of it: where it authenticates. `GET /controllers` lists the members of a cluster, of which a controller
+ * alone is none.
+ */
+function ownController({ ctx, info }: ApiDependencies, since: string): z.input<typeof controllerDetail> {
+  const { id, certPem, serverCertPem = certPem } = ctx.pki.serverIdentity;
+  const leaf = new X509Certificate(serverCertPem);
+  const at = (path: string) => [{ url: `https://${info.apiAddress}${path}`, version: "v1" }];
+  const oidc = ctx.settings.oidc.enabled ? { "edge-oidc": at("/oidc") } : {};
+  return {
+    ...{ _links: links("controllers", id), id, createdAt: since, updatedAt: since, tags: {}, name: id },
+    apiAddresses: { "edge-client": at(BASE_PATHS.client), ...oidc },
+    certPem: leaf.toString(),
+    fingerprint: fingerprint(leaf),
+    isOnline: true,
+    lastJoinedAt: since,
   };
 }
 

@@ -71,7 +71,7 @@ describe("the Client API", () => {
 
 const SECRET = /token|jwt$|password|salt|secret|hash/i;
 /** Rules about secrets. */
-const HARMLESS = ["targetToken", "primary.updb.minPasswordLength"];
+const HARMLESS = ["targetToken", "enrollToTokenEnabled", "primary.updb.minPasswordLength"];
 
 describe("the Management API", () => {
   it.each(listsOf(managementOperations).filter(({ path }) => !path.includes("{")))(

@@ -199,6 +199,15 @@ export const EXT_JWT_SIGNER_FIELDS: EntityFields = {
   clientId: field.string("ext_jwt_signer.client_id", { nullable: true }),
   scopes: field.array("ext_jwt_signer.scopes"),
   targetToken: field.string("ext_jwt_signer.target_token"),
+  enrollToCertEnabled: field.boolean("ext_jwt_signer.enroll_to_cert"),
+  enrollToTokenEnabled: field.boolean("ext_jwt_signer.enroll_to_token"),
+  enrollAuthPolicyId: field.string("ext_jwt_signer.enroll_auth_policy_id", { nullable: true }),
+};
+
+export const REVOCATION_FIELDS: EntityFields = {
+  ...base("revocation"),
+  type: field.string("revocation.type"),
+  expiresAt: field.datetime("revocation.expires_at"),
 };
 
 export const API_SESSION_FIELDS: EntityFields = {

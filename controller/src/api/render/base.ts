@@ -15,6 +15,7 @@ const FURTHER = {
   enrollments: [],
   "external-jwt-signers": [],
   "identity-types": [],
+  revocations: [],
   "posture-checks": [],
   "posture-check-types": [],
   terminators: [],

@@ -7,6 +7,7 @@ import {
   type enrollmentDetail,
   type externalJwtSignerDetail,
   orNull,
+  type revocationDetail,
   ZERO_TIME,
 } from "@sallyport/api";
 import type { Selectable } from "kysely";
@@ -16,6 +17,8 @@ import type { AuthPolicyRow } from "../../model/identity/auth-policies.ts";
 import type { AuthenticatorRow } from "../../model/identity/authenticators.ts";
 import { type CaRow, storedClaim } from "../../model/identity/cas.ts";
 import type { EnrollmentRow } from "../../model/identity/enrollments.ts";
+import { DEFAULT_NAME_CLAIM } from "../../model/identity/ext-jwt-signers.ts";
+import type { RevocationRow } from "../../model/session/revocations.ts";
 import type { ExtJwtSignerTable } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { baseOf, identityRef, links, ref } from "./base.ts";
@@ -123,6 +126,11 @@ export function renderSigner(row: Selectable<ExtJwtSignerTable>): z.input<typeof
     clientId: row.client_id,
     commonName: row.common_name,
     enabled: row.enabled,
+    enrollAttributeClaimsSelector: row.enroll_attribute_claim ?? "",
+    enrollAuthPolicyId: row.enroll_auth_policy_id ?? "",
+    enrollNameClaimsSelector: row.enroll_name_claim ?? DEFAULT_NAME_CLAIM,
+    enrollToCertEnabled: row.enroll_to_cert,
+    enrollToTokenEnabled: row.enroll_to_token,
     externalAuthUrl: row.external_auth_url,
     fingerprint: row.fingerprint,
     issuer: row.issuer,
@@ -143,11 +151,18 @@ export function renderClientSigner(row: Selectable<ExtJwtSignerTable>): z.input<
     ...baseOf("external-jwt-signers", row),
     audience: row.audience,
     clientId: row.client_id,
+    enrollToCertEnabled: row.enroll_to_cert,
+    enrollToTokenEnabled: row.enroll_to_token,
     externalAuthUrl: row.external_auth_url,
     name: row.name,
     scopes: orNull(row.scopes),
     targetToken: row.target_token === "ID" ? "ID" : "ACCESS",
   };
+}
+
+/** A revocation; what it revokes is its id. */
+export function renderRevocation(row: RevocationRow): z.input<typeof revocationDetail> {
+  return { ...baseOf("revocations", row), expiresAt: apiTime(row.expires_at), type: row.type };
 }
 
 /** A certificate authority, with links to the operations that its state allows. */

@@ -123,6 +123,16 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
   issuer: "auth/external-tokens.test.ts: a token of an external signer",
   jwksEndpoint:
     "auth/external-tokens.test.ts: whose key set cannot be fetched, here for its certificate, takes no token",
+  enrollAttributeClaimsSelector:
+    "api/credentials/token-enrollment.test.ts: makes an identity that authenticates by tokens, and is told where",
+  enrollNameClaimsSelector:
+    "api/credentials/token-enrollment.test.ts: makes an identity that authenticates by tokens, and is told where",
+  enrollAuthPolicyId:
+    "api/credentials/token-enrollment.test.ts: gives the auth policy of the signer, which stays while the signer names it",
+  enrollToCertEnabled:
+    "api/credentials/token-enrollment.test.ts: a signer that is disabled, or allows only the other kind",
+  enrollToTokenEnabled:
+    "api/credentials/token-enrollment.test.ts: a signer that is disabled, or allows only the other kind",
   clientId:
     "auth/ext-jwt-signers.test.ts: are listed to clients without a session: the enabled ones, and of them what a login needs",
   externalAuthUrl:

@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { shownText } from "@sallyport/wire";
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify } from "jose";
 import type { ExtJwtSignerRow } from "../../model/identity/ext-jwt-signers.ts";
+import { textAt } from "./claim-selector.ts";
 import type { JwksCache } from "./jwks-cache.ts";
 import { type VerificationKey, verificationKey } from "./verification-key.ts";
 
@@ -47,31 +48,30 @@ export class TokenCheck {
    * @throws TokenRefusedError
    */
   async check(token: string, signer: ExtJwtSignerRow): Promise<string> {
+    return claimOf(await this.verify(token, signer), signer.claims_property ?? "sub", signer);
+  }
+
+  /** What such a token says. @throws TokenRefusedError */
+  async verify(token: string, signer: ExtJwtSignerRow): Promise<Readonly<Record<string, unknown>>> {
     const hint = hintOf(token);
     if (hint === undefined) throw new TokenRefusedError("no signed token that names its issuer and key");
     if (!signer.enabled) throw new TokenRefusedError(`signer ${signer.id} is disabled`);
     if (!signer.audience) throw new TokenRefusedError(`signer ${signer.id} has no audience`);
     const found = await this.#key(signer, hint.kid);
     if (found === undefined) throw new TokenRefusedError(`signer ${signer.id} has no key ${shownText(hint.kid)}`);
-    let payload: Readonly<Record<string, unknown>>;
     try {
-      ({ payload } = await jwtVerify(token, found.key, {
+      const { payload } = await jwtVerify(token, found.key, {
         algorithms: [...found.algorithms],
         issuer: signer.issuer,
         audience: signer.audience,
         requiredClaims: ["iss", "aud", "exp"],
         currentDate: this.#now(),
-      }));
+      });
+      return payload;
     } catch (error) {
       if (!(error instanceof errors.JOSEError || error instanceof TypeError)) throw error;
       throw new TokenRefusedError(`signer ${signer.id}: ${shownText(error.message)}`);
     }
-    const name = signer.claims_property ?? "sub";
-    const claim = Object.hasOwn(payload, name) ? payload[name] : undefined;
-    if (typeof claim !== "string" || claim === "" || !isText(claim)) {
-      throw new TokenRefusedError(`signer ${signer.id}: the claim ${name} is no text`);
-    }
-    return claim;
   }
 
   async #key(signer: ExtJwtSignerRow, kid: string): Promise<VerificationKey | undefined> {
@@ -83,7 +83,20 @@ export class TokenCheck {
   }
 }
 
+/** The text of a claim of a token of the signer. @throws TokenRefusedError */
+export function claimOf(
+  payload: Readonly<Record<string, unknown>>,
+  selector: string,
+  { id }: Pick<ExtJwtSignerRow, "id">,
+): string {
+  const claim = textAt(payload, selector);
+  if (claim === undefined || !isText(claim)) {
+    throw new TokenRefusedError(`signer ${id}: the claim ${shownText(selector)} is no text`);
+  }
+  return claim;
+}
+
 /** Can the store look for it? */
-function isText(text: string): boolean {
+export function isText(text: string): boolean {
   return !text.includes("\u0000") && text.isWellFormed();
 }

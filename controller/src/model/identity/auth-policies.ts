@@ -98,6 +98,17 @@ export class AuthPolicies {
         const cause = fieldCause("authPolicyId", `auth policy ${id} is referenced by the identities ${ids}`, id);
         throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
       }
+      const signers = await trx
+        .selectFrom("ext_jwt_signer")
+        .select("id")
+        .where("enroll_auth_policy_id", "=", id)
+        .limit(10)
+        .execute();
+      if (signers.length > 0) {
+        const ids = signers.map((signer) => signer.id).join(", ");
+        const reason = `auth policy ${id} is referenced by the external JWT signers ${ids}`;
+        throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", fieldCause("enrollAuthPolicyId", reason, id));
+      }
       if (id === "default") {
         const reason = "the default auth policy can not be deleted: it applies where no other is named";
         throw apiError("ENTITY_CAN_NOT_BE_DELETED", unhandledCause(reason));

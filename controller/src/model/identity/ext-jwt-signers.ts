@@ -8,13 +8,14 @@ import {
 import { commonName, fingerprint } from "@sallyport/wire";
 import { type Selectable, sql, type Updateable } from "kysely";
 import type { z } from "zod";
+import { isClaimSelector } from "../../auth/jwt/claim-selector.ts";
 import { endpointUrl, JwksFetchError } from "../../auth/jwt/jwks-fetcher.ts";
 import { verificationKey } from "../../auth/jwt/verification-key.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { ExtJwtSignerTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { deleteEntity, getEntity, json, lockEntity, requireName, updateEntity } from "../entity.ts";
+import { deleteEntity, found, getEntity, json, keepEntity, lockEntity, requireName, updateEntity } from "../entity.ts";
 import { endApiSessions } from "../session/session-removal.ts";
 import { transact } from "../store-errors.ts";
 import { certificatesOf } from "./authenticators.ts";
@@ -25,6 +26,9 @@ export type ExtJwtSignerRow = Selectable<ExtJwtSignerTable>;
 type NewSigner = z.output<typeof externalJwtSignerCreate>;
 type SignerPatch = z.output<typeof externalJwtSignerPatch>;
 type SignerChange = Omit<SignerPatch, "audience"> & { readonly audience?: string | null | undefined };
+
+/** Where the token of an identity that enrolls has its name, unless the signer says otherwise. */
+export const DEFAULT_NAME_CLAIM = "/sub";
 
 /** The fields that decide which identity a token names. */
 const NAMING = ["issuer", "claims_property", "use_external_id"] as const;
@@ -40,8 +44,10 @@ export class ExtJwtSigners {
   async create(signer: NewSigner): Promise<string> {
     requireOneSource(signer.certPem || null, signer.jwksEndpoint || null);
     const columns = columnsOf(signer);
+    requireUsableEnrollment(columns.enroll_to_token ?? false, columns.use_external_id ?? false);
     const id = randomEntityId();
     await transact(this.#ctx.store, async (trx) => {
+      await requirePolicy(trx, columns.enroll_auth_policy_id);
       await trx
         .insertInto("ext_jwt_signer")
         .values({ ...columns, id, name: signer.name, issuer: signer.issuer, tags: json(signer.tags) })
@@ -57,6 +63,11 @@ export class ExtJwtSigners {
       certPem: "",
       claimsProperty: "",
       clientId: "",
+      enrollAttributeClaimsSelector: "",
+      enrollAuthPolicyId: "",
+      enrollNameClaimsSelector: "",
+      enrollToCertEnabled: false,
+      enrollToTokenEnabled: false,
       externalAuthUrl: "",
       jwksEndpoint: "",
       kid: "",
@@ -76,6 +87,11 @@ export class ExtJwtSigners {
         columns.cert_pem === undefined ? row.cert_pem : columns.cert_pem,
         columns.jwks_endpoint === undefined ? row.jwks_endpoint : columns.jwks_endpoint,
       );
+      requireUsableEnrollment(
+        columns.enroll_to_token ?? row.enroll_to_token,
+        columns.use_external_id ?? row.use_external_id,
+      );
+      await requirePolicy(trx, columns.enroll_auth_policy_id);
       await updateEntity(trx, "ext_jwt_signer", id, {
         ...columns,
         tags: json(change.tags),
@@ -134,6 +150,9 @@ function columnsOf(change: SignerChange): Updateable<ExtJwtSignerTable> {
     throw fieldError("audience", "audience is required", change.audience);
   }
   if (change.jwksEndpoint) requireEndpoint(change.jwksEndpoint);
+  requireSelector("claimsProperty", change.claimsProperty);
+  requireSelector("enrollNameClaimsSelector", change.enrollNameClaimsSelector);
+  requireSelector("enrollAttributeClaimsSelector", change.enrollAttributeClaimsSelector);
   return {
     name: change.name,
     issuer: change.issuer,
@@ -148,7 +167,35 @@ function columnsOf(change: SignerChange): Updateable<ExtJwtSignerTable> {
     client_id: blankAsNull(change.clientId),
     scopes: change.scopes,
     target_token: change.targetToken,
+    enroll_to_cert: change.enrollToCertEnabled,
+    enroll_to_token: change.enrollToTokenEnabled,
+    enroll_name_claim: blankAsNull(change.enrollNameClaimsSelector),
+    enroll_attribute_claim: blankAsNull(change.enrollAttributeClaimsSelector),
+    enroll_auth_policy_id: blankAsNull(change.enrollAuthPolicyId),
   };
+}
+
+function requireSelector(field: string, selector: string | undefined): void {
+  if (selector === undefined || isClaimSelector(selector)) return;
+  throw fieldError(
+    field,
+    `${field} must name a claim, or be a JSON pointer in which ~ is followed by 0 or 1`,
+    selector,
+  );
+}
+
+/** An identity that enrolls gets the claim as external id: the token names no id of the network's own. */
+function requireUsableEnrollment(toToken: boolean, useExternalId: boolean): void {
+  if (!toToken || useExternalId) return;
+  const reason =
+    "enrollToTokenEnabled needs useExternalId: the identities that it makes are known by their external id";
+  throw fieldError("enrollToTokenEnabled", reason, true);
+}
+
+/** Keeps the policy until the transaction ends. @throws ApiError 404 */
+async function requirePolicy(trx: Db, id: string | null | undefined): Promise<void> {
+  if (id === null || id === undefined) return;
+  found(await keepEntity(trx, "auth_policy", id, ["id"]), "auth_policy", id);
 }
 
 function requireOneSource(certPem: string | null, jwksEndpoint: string | null): void {

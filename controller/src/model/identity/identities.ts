@@ -245,19 +245,29 @@ export class Identities {
   }
 
   /**
-   * Makes an identity that enrolls by itself, with the default auth policy. Its name gets a number when it is taken.
+   * Makes an identity that enrolls by itself, with the default auth policy unless another is named. Its name gets a number when it is taken.
    * @throws Error when so many others took names at the same moment that none was left to try
    */
   async insertEnrolled(
     trx: Db,
-    identity: { readonly id: string; readonly name: string; readonly attributes: readonly string[] },
+    identity: {
+      readonly id: string;
+      readonly name: string;
+      readonly attributes: readonly string[];
+      readonly externalId?: string;
+      readonly authPolicyId?: string;
+    },
   ): Promise<void> {
     const { id, name } = identity;
     for (let attempt = 0; attempt < MAX_NAMES; attempt++) {
       const tried = attempt === 0 ? name : numberedName(name, (await lastNumber(trx, name)) + 1);
       const row = await trx
         .insertInto("identity")
-        .values({ id, name: tried, type_id: "Default", attrs: roleAttributes(identity.attributes) })
+        .values({
+          ...{ id, name: tried, type_id: "Default", attrs: roleAttributes(identity.attributes) },
+          external_id: identity.externalId ?? null,
+          auth_policy_id: identity.authPolicyId,
+        })
         .onConflict((conflict) => conflict.column("name").doNothing())
         .returning("id")
         .executeTakeFirst();

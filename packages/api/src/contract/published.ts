@@ -168,6 +168,16 @@ export const DIFFERENCES_21: readonly Difference[] = [
     why: "the id of the specification, which the typed client has: ernollUpdb",
   },
   {
+    operation: "client POST /enroll/token",
+    aspect: "body",
+    why: "without one the identity enrolls to authenticate by tokens",
+  },
+  {
+    operation: "client POST /enroll/token",
+    aspect: "errors",
+    why: "410 is never sent: an expired token is 400 INVALID_ENROLLMENT_TOKEN",
+  },
+  {
     operation: "client POST /enroll",
     aspect: "errors",
     why: "an enrollment that has expired is 400 ENROLLMENT_EXPIRED, not 410",
@@ -236,4 +246,19 @@ export const ADDITIONS: readonly Addition[] = [
     since: "0.35.0",
     client: "administration consoles of 2.1",
   })),
+  ...["client", "management"].map((api) => ({
+    operation: `${api} POST /current-api-session/totp-token`,
+    since: "0.35.0",
+    client: "SDKs of 2.x, whose routers check one-time codes",
+  })),
+  ...["GET /revocations", "POST /revocations", "GET /revocations/{id}"].map((operation) => ({
+    operation: `management ${operation}`,
+    since: "0.35.0",
+    client: "ziti edge create revocation, administration consoles of 2.1",
+  })),
+  {
+    operation: "client POST /enroll/token",
+    since: "0.35.0",
+    client: "programs of 2.x that enroll by a token of an identity provider",
+  },
 ];

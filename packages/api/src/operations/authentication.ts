@@ -1,16 +1,4 @@
-import {
-  action,
-  create,
-  detail,
-  json,
-  list,
-  patch,
-  raw,
-  remove,
-  replace,
-  type TextBody,
-  unserved,
-} from "../operation.ts";
+import { action, create, detail, json, list, patch, raw, remove, replace, type TextBody } from "../operation.ts";
 import {
   authPolicyCreate,
   authPolicyDetail,
@@ -25,6 +13,8 @@ import {
   externalJwtSignerPatch,
   externalJwtSignerUpdate,
   requestExtend,
+  revocationCreate,
+  revocationDetail,
 } from "../schema/authentication.ts";
 
 /** How identities may authenticate: policies, and the issuers of external tokens. */
@@ -107,9 +97,15 @@ export const certificateAuthorityOperations = {
   ),
 };
 
-const NO_TOKENS = "this version issues no access tokens that could be revoked; end an API session instead";
+/** Tokens that count no longer although they have not ended. */
 export const revocationOperations = {
-  listRevocations: unserved("GET", "/revocations", "admin", NO_TOKENS),
-  createRevocation: unserved("POST", "/revocations", "admin", NO_TOKENS),
-  detailRevocation: unserved("GET", "/revocations/{id}", "admin", NO_TOKENS),
+  listRevocations: list("/revocations", "admin", revocationDetail, "Revocations that are in force"),
+  createRevocation: create(
+    "/revocations",
+    "admin",
+    json(revocationCreate),
+    "Revoke a token, the tokens of an API session by OIDC, or those of an identity; such sessions end",
+    { errors: [400, 401, 404, 429] },
+  ),
+  detailRevocation: detail("/revocations/{id}", "admin", revocationDetail, "One revocation"),
 };

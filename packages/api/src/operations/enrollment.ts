@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { call, type JsonOrTextBody, json, unserved } from "../operation.ts";
-import { enroll, enrolled, enrollmentCerts, routerExtend } from "../schema/authentication.ts";
+import { call, type JsonOrTextBody, json, optionalJson, unserved } from "../operation.ts";
+import { enroll, enrolled, enrollmentCerts, routerExtend, tokenEnrollment } from "../schema/authentication.ts";
 
 const enrollBody: JsonOrTextBody<typeof enroll> = {
   kind: "json-or-text",
@@ -11,10 +11,8 @@ const token = { token: z.string().optional() };
 const errors = [400, 404, 409, 429];
 
 const NEITHER = "OpenZiti describes it without a handler; enroll with a token of `POST /enroll/…`";
-const NO_SIGNER = "no external signer of this version can enroll";
 /** Described, but not served. */
 export const unservedEnrollment = {
-  enrollToken: unserved("POST", "/enroll/token", "public", NO_SIGNER),
   getEnrollmentJwks: unserved("GET", "/enroll/jwks", "public", NEITHER),
   enrollmentChallenge: unserved("POST", "/enroll/challenge", "public", NEITHER),
 };
@@ -54,6 +52,20 @@ export const enrollmentOperations = {
     query: token,
     errors,
   }),
+  enrollToken: {
+    ...call(
+      "POST",
+      "/enroll/token",
+      "public",
+      optionalJson(tokenEnrollment),
+      enrolled,
+      "Become an identity by a token of an external signer that allows it: `Authorization: Bearer`",
+      { errors },
+    ),
+    headers: [
+      { name: "ziti-token-issuer-id", description: "Id of the signer; without it, the one that the token names" },
+    ],
+  },
   enrollErOtt: call(
     "POST",
     "/enroll/erott",

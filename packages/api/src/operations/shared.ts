@@ -10,13 +10,14 @@ import {
   patch,
   raw,
   replace,
-  unserved,
   wholeList,
 } from "../operation.ts";
 import {
   authenticatorDetail,
   authenticatorPatchWithCurrent,
   authenticatorUpdateWithCurrent,
+  mfaCode,
+  totpToken,
 } from "../schema/authenticator.ts";
 import { extendCerts, extendRequest, extendVerify, identityDetail } from "../schema/identity.ts";
 import { capability, controllerDetail, networkJwt, specDetail, version } from "../schema/informational.ts";
@@ -37,20 +38,9 @@ export function attributeUsage<P extends string>(path: P, summary: string) {
   return list(path, "admin", roleAttributeUsage, summary, { query: { withIds: z.stringbool().optional() } });
 }
 
-/** Taken by routers of 2.x, which check one-time codes by a token. */
-export const unservedShared = {
-  createTotpToken: unserved(
-    "POST",
-    "/current-api-session/totp-token",
-    "full",
-    "this version issues no tokens for one-time codes; give the code in `POST /authenticate/mfa`",
-  ),
-};
-
 /** Operations that both APIs have, with the same shapes. */
 export const sharedOperations = {
   ...mfaOperations,
-  ...unservedShared,
   listSpecs: wholeList("/specs", "public", specDetail, "Descriptions of the APIs that this controller serves", {
     errors: [],
   }),
@@ -105,6 +95,16 @@ export const sharedOperations = {
     errors: [401],
   }),
   deleteCurrentAPISession: action("DELETE", "/current-api-session", "partial", emptyBody, "Log out", { errors: [401] }),
+
+  createTotpToken: call(
+    "POST",
+    "/current-api-session/totp-token",
+    "full",
+    json(mfaCode),
+    totpToken,
+    "Prove a one-time code to routers of 2.x: a token for the session of an access token",
+    { errors: [400, 401, 404, 409, 429] },
+  ),
 
   getCurrentIdentity: detail("/current-identity", "full", identityDetail, "The caller's identity", { errors: [401] }),
   listCurrentIdentityAuthenticators: list(

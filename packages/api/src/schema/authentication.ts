@@ -1,6 +1,7 @@
 /** How identities enroll and authenticate: policies, external signers of tokens, certificate authorities. */
 import { z } from "zod";
 import { base } from "./entity.ts";
+import { controllerDetail } from "./informational.ts";
 import { names, namesOrNull, password, patchOf, pem, tags, tagsUnlessEmpty, time, username } from "./scalars.ts";
 
 const certificates = { allowExpiredCerts: z.boolean(), allowed: z.boolean() };
@@ -52,6 +53,11 @@ export const authPolicyDetail = z.strictObject({
   secondary: z.strictObject({ requireExtJwtSigner: z.string().nullable(), requireTotp: z.boolean() }),
 });
 
+const revocationType = z.enum(["JTI", "API_SESSION", "IDENTITY"]);
+/** `id`: of a token (its `jti`), an API session or an identity. */
+export const revocationCreate = z.object({ id: z.string(), type: revocationType });
+export const revocationDetail = z.strictObject({ ...base, expiresAt: time, type: revocationType });
+
 /** Bodies of all enrollment operations; which fields count depends on the method. */
 export const enroll = z.object({
   token: z.string().optional(),
@@ -66,7 +72,14 @@ export const enroll = z.object({
 export const routerExtend = z.object({ certCsr: pem, serverCertCsr: pem });
 export const enrollmentCerts = z.strictObject({ ca: pem.optional(), cert: pem.optional(), serverCert: pem.optional() });
 /** `{cert}` for `ott`, `{cert, serverCert, ca}` for routers, `{username}` for `updb`, `{}` for presented certificates. */
-export const enrolled = z.strictObject({ ...enrollmentCerts.shape, username: z.string().optional() });
+export const enrolled = z.strictObject({
+  ...enrollmentCerts.shape,
+  username: z.string().optional(),
+  /** Where the identity may authenticate. Absent for routers, and where only a certificate is presented. */
+  controllers: z.array(controllerDetail).optional(),
+});
+/** With a request a certificate is issued; without one, the identity authenticates by tokens of the signer. */
+export const tokenEnrollment = z.object({ clientCsr: pem.optional() });
 /** Asks the holder of a certificate to extend it, with a new key when `rollKeys`. */
 export const requestExtend = z.object({ rollKeys: z.boolean().default(false) });
 
@@ -88,6 +101,12 @@ const signerFields = {
   claimsProperty: z.string().optional(),
   clientId: z.string().optional(),
   enabled: z.boolean(),
+  /** Claims are named, or given as JSON pointers (`/realm/roles`). */
+  enrollAttributeClaimsSelector: z.string().optional(),
+  enrollAuthPolicyId: z.string().optional(),
+  enrollNameClaimsSelector: z.string().optional(),
+  enrollToCertEnabled: z.boolean().optional(),
+  enrollToTokenEnabled: z.boolean().optional(),
   externalAuthUrl: webUrl.optional(),
   issuer: z.string(),
   jwksEndpoint: z.string().optional(),
@@ -111,6 +130,11 @@ export const externalJwtSignerDetail = z.strictObject({
   clientId: z.string().nullable(),
   commonName: z.string(),
   enabled: z.boolean(),
+  enrollAttributeClaimsSelector: z.string(),
+  enrollAuthPolicyId: z.string(),
+  enrollNameClaimsSelector: z.string(),
+  enrollToCertEnabled: z.boolean(),
+  enrollToTokenEnabled: z.boolean(),
   externalAuthUrl: z.string().nullable(),
   fingerprint: z.string().nullable(),
   issuer: z.string(),
@@ -128,6 +152,8 @@ export const clientExternalJwtSignerDetail = z.strictObject({
   ...base,
   audience: z.string().nullable(),
   clientId: z.string().nullable(),
+  enrollToCertEnabled: z.boolean(),
+  enrollToTokenEnabled: z.boolean(),
   externalAuthUrl: z.string().nullable(),
   name: z.string(),
   scopes: namesOrNull,

@@ -70,6 +70,8 @@ export const enrollmentDetail = z.strictObject({
 
 /** A one-time code, or where an operation takes them a recovery code. */
 export const mfaCode = z.object({ code: z.string() });
+/** What an access token's session has proved by a code, for routers of 2.x. */
+export const totpToken = z.strictObject({ token: z.string(), issuedAt: time });
 /** The same where the code may come in the header `mfa-validation-code` instead. */
 export const optionalMfaCode = z.object({ code: z.string().optional() });
 
