@@ -44,6 +44,8 @@ import { seed } from "./model/seeds.ts";
 import { databaseFailure } from "./model/store-errors.ts";
 import { summarize } from "./model/summary.ts";
 import { startUpkeep } from "./model/upkeep.ts";
+import { createPages } from "./oidc/pages/login-pages.ts";
+import { createProvider } from "./oidc/provider.ts";
 import { Pki } from "./pki/pki.ts";
 import { openStore } from "./store/database.ts";
 import type { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
@@ -176,7 +178,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     fabric.onEvent(circuitTraces(traceOf, log));
     events.connect({ db: store.db, changes: store.changes, fabric, counts: () => summarize(store.db) });
     const version = parseVersionInfo(versionInfo());
-    const { handlers, authenticate } = createApi({
+    const { handlers, authenticate, authentication } = createApi({
       ...{ ctx, model, fabric },
       info: { version, runtimeVersion: process.version, apiAddress: ctx.settings.apiAddress },
       auth: await authSettings(config, file, placeOf),
@@ -206,6 +208,18 @@ export async function startController(options: ControllerOptions): Promise<Contr
       translate: databaseFailure,
       within: withinRequest,
       allowedOrigins: config.api.web.allowedOrigins,
+      endpoints: ctx.settings.oidc.enabled
+        ? createProvider({
+            ...{ authentication, model },
+            tokens: ctx.tokens,
+            settings: ctx.settings.oidc,
+            rates: config.auth.rateLimits,
+            allowedOrigins: config.api.web.allowedOrigins,
+            servedHosts: () => [...hostsOf(config), ...operatorCertificates.current.flatMap(({ names }) => names)],
+            pages: createPages(ctx.settings.apiAddress),
+            ...{ now: ctx.now, log },
+          })
+        : [],
       pages: [
         ...healthPages(new HealthChecks({ db: store.db, outage: store.outage })),
         trustPage(secrets, () => pki.clientBundlePem),

@@ -13,6 +13,7 @@ import { networkLeaf } from "./client-certificate.ts";
 import {
   type AuthenticatedSession,
   type BearerRequest,
+  type CertificateHolder,
   CurrentSessions,
   type EarlierSession,
   type RefusedBearer,
@@ -34,7 +35,7 @@ import { CertificateLogin } from "./primary/certificate-login.ts";
 import { PasswordLogin } from "./primary/password-login.ts";
 import { type Principal, type Proof, requireStanding } from "./primary/proof.ts";
 import { ProxiedCertificateLogin, type ProxiedCertificates } from "./primary/proxied-certificate-login.ts";
-import { TokenLogin } from "./primary/token-login.ts";
+import { type ShownSigner, TokenLogin } from "./primary/token-login.ts";
 
 /** What an operator decides about authentication (`auth` in controller.yml). */
 export interface AuthSettings {
@@ -136,13 +137,13 @@ export class Authentication {
    * @throws ApiError 429 when there were too many
    */
   async admit(source: Source): Promise<Origin> {
-    const origin = await this.#originOf(source);
+    const origin = await this.originOf(source);
     this.#limits.admit(origin);
     return origin;
   }
 
-  /** Asks the database at most once in a few seconds, and only for a caller with a certificate of the network. */
-  async #originOf({ remoteIp, proxied }: Source): Promise<Origin> {
+  /** Where attempts of a caller are counted. Asks the database at most once in a few seconds, and only for a caller with a certificate of the network. */
+  async originOf({ remoteIp, proxied }: Source): Promise<Origin> {
     if (proxied?.clientIp === undefined) return originAt(remoteIp);
     const leaf = networkLeaf(proxied.proxyCertificates, this.#ctx.pki.trustAnchors);
     if (leaf === undefined) return originAt(remoteIp);
@@ -229,6 +230,16 @@ export class Authentication {
     return this.#sessions.openFactorsOf(apiSessionId, bearerTokens);
   }
 
+  /** Whether the connection of a request has a certificate that the tokens of a session of kind `oidc` need; true when they need none. */
+  holdsCertificateOf(apiSessionId: string, request: CertificateHolder): Promise<boolean> {
+    return this.#sessions.holdsCertificateOf(apiSessionId, request);
+  }
+
+  /** The issuers of external tokens that count. They are public. */
+  enabledSigners(): Promise<readonly ShownSigner[]> {
+    return this.#byToken.enabledSigners();
+  }
+
   /**
    * Changes user name or password of the caller's own authenticator. A new password ends the API sessions made with the old one, except the caller's.
    * @throws ApiError 401 for a wrong current password, which counts like a failed login; 404, 409 for a certificate, 429 after too many wrong ones
@@ -242,7 +253,7 @@ export class Authentication {
     const row = await this.#model.authenticators.owned(this.#ctx.store.db, id, identityId);
     if (row.method !== "updb") throw apiError("CAN_NOT_UPDATE_AUTHENTICATOR");
     const subject = userSubject(row.username ?? id);
-    const origin = await this.#originOf(source);
+    const origin = await this.originOf(source);
     this.#limits.requireFewFailures(subject, origin);
     const password = await this.#byPassword.confirm(row, currentPassword);
     if (password === undefined) {

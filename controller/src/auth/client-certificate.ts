@@ -2,6 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import { apiError, unhandledCause } from "@sallyport/api";
 import type { Db } from "../model/context.ts";
 import { storedClaim } from "../model/identity/cas.ts";
+import { readCsr } from "../pki/csr.ts";
 import type { ExternalIdClaim } from "../pki/external-id-claim.ts";
 import { issuingAuthority, searchIssuer } from "../pki/third-party-ca.ts";
 
@@ -63,6 +64,11 @@ const CSR_ERRORS = [
   "COULD_NOT_PROCESS_CSR",
   "EDGE_ROUTER_ENROLL_COMMON_NAME_INVALID",
 ] as const;
+
+/** @throws ApiError 400 for a certificate request that cannot be used */
+export async function requireCsr(pem: string): Promise<void> {
+  await withCsrErrors(() => readCsr(pem));
+}
 
 /** Issues certificates. @throws ApiError 400 for a certificate request that cannot be used */
 export async function withCsrErrors<T>(issue: () => Promise<T>): Promise<T> {

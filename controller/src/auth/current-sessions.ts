@@ -51,6 +51,9 @@ export interface BearerRequest {
   readonly remoteIp: string;
 }
 
+/** What of a request shows the certificate of its connection. */
+export type CertificateHolder = Pick<BearerRequest, "peerCertificates" | "proxied">;
+
 /** A session that a connection had before. */
 export type EarlierSession = Pick<AuthenticatedSession, "id" | "identityId" | "token" | "access">;
 
@@ -187,6 +190,12 @@ export class CurrentSessions {
     return this.#openFactors(row, bearerTokens);
   }
 
+  /** Whether the connection has a certificate that the tokens of the session need; true when they need none. */
+  async holdsCertificateOf(apiSessionId: string, request: CertificateHolder): Promise<boolean> {
+    const row = await this.#rows.find(tokenOfOidcSession(apiSessionId));
+    return row !== undefined && (await this.#isBound(row, request));
+  }
+
   /** The row of the session that an access token names, if the token counts. Waits until every earlier commit is known. */
   async #rowFor(
     { id, identityId, jti }: { readonly id: string; readonly identityId: string; readonly jti: string },
@@ -203,7 +212,7 @@ export class CurrentSessions {
     return isBound ? row : invalid(`the certificate of the connection is none of API session ${id}`);
   }
 
-  async #isBound(row: SessionOfToken, request: BearerRequest): Promise<boolean> {
+  async #isBound(row: SessionOfToken, request: CertificateHolder): Promise<boolean> {
     if (row.cert_fingerprints.length === 0) return true;
     const { trustAnchors } = this.#ctx.pki;
     const { proxied, peerCertificates } = request;

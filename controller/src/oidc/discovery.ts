@@ -74,9 +74,6 @@ export function discoveryDocument(issuer: string, keys: readonly PublishedKey[])
 /** The keys that tokens are checked with (RFC 7517, section 5). */
 export function keySet(keys: readonly PublishedKey[]): { readonly keys: readonly object[] } {
   return {
-    keys: keys.map(({ kid, algorithm, jwk }) => {
-      const { kty, ...parts } = jwk;
-      return { use: "sig", kty, kid, alg: algorithm, ...parts };
-    }),
+    keys: keys.map(({ jwk }) => jwk),
   };
 }

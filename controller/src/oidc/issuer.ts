@@ -11,7 +11,7 @@ const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::([1-9][0-9]
 const MAX_PORT = 65_535;
 
 /**
- * The issuer for a `Host` header; undefined for a host that is not one of ours. Every port is taken: behind a forwarded port the client sees another one, and a
+ * The issuer for a `Host` header; undefined for an unknown host. Every port is taken: behind a forwarded port the client sees another one, and a
  * client that lies about it harms itself only.
  */
 export function issuerOf(host: string, names: HostNames): string | undefined {

@@ -6,6 +6,7 @@ const STATUS = {
   invalid_request: 400,
   invalid_client: 400,
   invalid_grant: 400,
+  invalid_token: 401,
   invalid_scope: 400,
   invalid_target: 400,
   access_denied: 400,

@@ -173,12 +173,18 @@ export class Pki {
   /** For an API session: its SPIFFE id is the only alternative name. */
   async issueSessionCertificate(
     csrPem: string,
-    session: { readonly identityId: string; readonly apiSessionId: string; readonly certificateId: string },
+    session: {
+      readonly identityId: string;
+      readonly apiSessionId: string;
+      readonly certificateId: string;
+      /** In place of that of such certificates. */
+      readonly lifetimeMs?: number | undefined;
+    },
   ): Promise<IssuedCertificate> {
-    const { identityId, apiSessionId, certificateId } = session;
+    const { identityId, apiSessionId, certificateId, lifetimeMs = this.#lifetimes.session } = session;
     const value = `${trustDomainOf(this.#material)}/identity/${identityId}/apiSession/${apiSessionId}/apiSessionCertificate/${certificateId}`;
     const csr = await readCsr(csrPem);
-    return this.#issue(csr, ["client"], [{ type: "url", value }], this.#lifetimes.session, this.#now());
+    return this.#issue(csr, ["client"], [{ type: "url", value }], lifetimeMs, this.#now());
   }
 
   /**

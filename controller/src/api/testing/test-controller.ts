@@ -17,6 +17,8 @@ import { seed, seedAdmin } from "../../model/seeds.ts";
 import { databaseFailure } from "../../model/store-errors.ts";
 import { TEST_TIMES } from "../../model/testing/test-context.ts";
 import { startUpkeep } from "../../model/upkeep.ts";
+import { createPages } from "../../oidc/pages/login-pages.ts";
+import { createProvider } from "../../oidc/provider.ts";
 import { createPkiMaterial } from "../../pki/material.ts";
 import { Pki } from "../../pki/pki.ts";
 import { DEFAULT_LIFETIMES } from "../../pki/testing.ts";
@@ -79,6 +81,7 @@ export async function startTestController(
     readonly auth?: AuthSettings;
     /** Lets clients log in by OIDC, with these settings in place of the defaults. */
     readonly oidc?: Partial<OidcSettings>;
+    readonly allowedOrigins?: readonly string[];
   } = {},
 ): Promise<TestController> {
   const { store, drop } = await testStore(options);
@@ -128,7 +131,9 @@ export async function startTestController(
     runtimeVersion: "node",
     apiAddress: ctx.settings.apiAddress,
   };
-  const api = createApi({ ctx, model, fabric, info, auth: options.auth ?? CONTROLLER_DEFAULTS.auth });
+  const auth = options.auth ?? CONTROLLER_DEFAULTS.auth;
+  const { allowedOrigins = [] } = options;
+  const api = createApi({ ctx, model, fabric, info, auth });
   const http: HttpApi = await startHttp({
     port,
     handlers: api.handlers,
@@ -137,6 +142,15 @@ export async function startTestController(
     validateResponses: true,
     translate: databaseFailure,
     within: withinRequest,
+    allowedOrigins,
+    endpoints: oidc.enabled
+      ? createProvider({
+          authentication: api.authentication,
+          ...{ model, tokens, settings: oidc, rates: auth.rateLimits, allowedOrigins, now, log },
+          servedHosts: () => ["localhost", "127.0.0.1", "::1"],
+          pages: createPages(apiAddress),
+        })
+      : [],
   });
 
   const call: TestController["call"] = (method, path, options = {}) =>

@@ -4,6 +4,15 @@ import { tokenAuthenticatorId } from "../../model/identity/ext-jwt-signers.ts";
 import { hintOf, MAX_TOKENS, type TokenCheck, TokenRefusedError } from "../jwt/token-check.ts";
 import { findPrincipal, type Proof, refused, requireEnabled } from "./proof.ts";
 
+/** An issuer of external tokens, as clients are told of it. */
+export interface ShownSigner {
+  readonly id: string;
+  readonly name: string;
+  readonly issuer: string;
+  /** Where its users log in. */
+  readonly externalAuthUrl: string | null;
+}
+
 /** Authentication by a token of an external signer (docs/protocol/authentication.md, "External tokens"). */
 export class TokenLogin {
   readonly #ctx: ModelContext;
@@ -26,6 +35,15 @@ export class TokenLogin {
       }
     }
     throw refused(reasons.join("; ") || "no token was sent");
+  }
+
+  enabledSigners(): Promise<readonly ShownSigner[]> {
+    return this.#ctx.store.db
+      .selectFrom("ext_jwt_signer")
+      .select(["id", "name", "issuer", "external_auth_url as externalAuthUrl"])
+      .where("enabled", "=", true)
+      .orderBy("name")
+      .execute();
   }
 
   async #proveBy(token: string): Promise<Proof> {

@@ -231,13 +231,18 @@ export class ApiSessions {
    * newest hundred: every router gets all of them with each change.
    * @throws ApiError 404 when the session ended meanwhile
    */
-  async addCertificate(session: ApiSessionRow, csr: string): Promise<ApiSessionCertificateRow> {
+  async addCertificate(
+    session: Pick<ApiSessionRow, "id" | "identity_id">,
+    csr: string,
+    lifetimeMs?: number,
+  ): Promise<ApiSessionCertificateRow> {
     const id = randomEntityId();
     const { store, pki } = this.#ctx;
     const issued = await pki.issueSessionCertificate(csr, {
       identityId: session.identity_id,
       apiSessionId: session.id,
       certificateId: id,
+      lifetimeMs,
     });
     return transact(store, async (trx) => {
       const row = await trx

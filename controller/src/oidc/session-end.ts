@@ -1,0 +1,59 @@
+/** How sessions and tokens end before their time: revocation (RFC 7009) and logout (OpenID Connect RP-Initiated Logout 1.0). */
+import type { EndpointAnswer } from "../http/endpoints.ts";
+import { MAX_STATE_LENGTH, redirect } from "./authorize.ts";
+import { type ClientId, readClient } from "./clients.ts";
+import { PATHS } from "./discovery.ts";
+import { oauthError } from "./oauth-error.ts";
+import { Parameters } from "./parameters.ts";
+import type { Call, Provider } from "./provider-parts.ts";
+import { withParameters } from "./redirects.ts";
+
+/** A refresh token ends its session, an access token itself. What is unknown or over needs nothing. */
+export async function revoke(provider: Provider, { request }: Call): Promise<EndpointAnswer> {
+  const { tokens, model } = provider;
+  const form = new Parameters(request.form);
+  const client = readClient(form, request.authorization);
+  const token = form.require("token");
+  // A hint is only where to begin, and there are two kinds to try.
+  const refresh = await tokens.own.refresh(token);
+  if (refresh !== undefined && "claims" in refresh) {
+    requireOwner(refresh.claims, client);
+    await model.oidcSessions.end(refresh.claims.z_asid, "revoked");
+    return { status: 200 };
+  }
+  const access = await tokens.own.access(token);
+  if (access !== undefined && "claims" in access) {
+    requireOwner(access.claims, client);
+    await model.revocations.create({ id: access.claims.jti, type: "JTI", until: access.expiresAt });
+  }
+  return { status: 200 };
+}
+
+function requireOwner({ client_id }: { readonly client_id: string }, client: ClientId): void {
+  if (client_id !== client) throw oauthError("invalid_client", "client_id does not match original grant");
+}
+
+/** Only a token proves whose session ends: without a hint nothing does. */
+export async function endSession({ tokens, model, postLogout }: Provider, { request }: Call): Promise<EndpointAnswer> {
+  const asked = new Parameters(request.query, request.form);
+  const state = asked.short("state", MAX_STATE_LENGTH);
+  const target = asked.get("post_logout_redirect_uri");
+  const hint = asked.get("id_token_hint");
+  if (hint === undefined) {
+    if (target !== undefined) throw oauthError("invalid_request", "send id_token_hint with post_logout_redirect_uri");
+    return redirect(PATHS.loggedOut);
+  }
+  const checked = await tokens.own.idHint(hint);
+  if (checked === undefined || "refused" in checked) {
+    throw oauthError("invalid_request", "the id_token_hint is not an id token of this network", {
+      detail: checked?.detail ?? "not ours",
+    });
+  }
+  const client = asked.get("client_id");
+  if (client !== undefined && client !== checked.claims.azp) {
+    throw oauthError("invalid_request", "client_id does not match azp of id_token_hint");
+  }
+  if (target !== undefined) postLogout.require("post_logout_redirect_uri", target);
+  await model.oidcSessions.end(checked.claims.z_asid, "logout");
+  return redirect(target === undefined ? PATHS.loggedOut : withParameters(target, { state }));
+}

@@ -1,0 +1,120 @@
+/** Token exchange (RFC 8693): how clients in Go renew their tokens. They exchange one refresh token twice, for a new one and then for an id token. */
+import type { EndpointAnswer } from "../../http/endpoints.ts";
+import type { OidcSessionFacts } from "../../model/session/oidc-sessions.ts";
+import { CLIENTS, type ClientId } from "../clients.ts";
+import { jsonAnswer, oauthError } from "../oauth-error.ts";
+import type { Parameters } from "../parameters.ts";
+import type { Call, Provider } from "../provider-parts.ts";
+import { reused, scopesFor, secondsUntil, sessionOfToken, subjectFor } from "./grant.ts";
+import { rotate } from "./refresh.ts";
+
+const TYPE = "urn:ietf:params:oauth:token-type:";
+const KINDS = ["refresh_token", "access_token", "id_token"] as const;
+type Kind = (typeof KINDS)[number];
+
+/** So long a refresh token that was just replaced is good for an id token: it grants nothing. */
+const PREVIOUS_MS = 60_000;
+
+export async function exchangeToken(
+  provider: Provider,
+  call: Call,
+  client: ClientId,
+  form: Parameters,
+): Promise<EndpointAnswer> {
+  const token = form.require("subject_token");
+  const given = kindOf("subject_token_type", form.require("subject_token_type"));
+  if (given === "id_token") throw unknownType("subject_token_type");
+  const wanted = kindOf("requested_token_type", form.get("requested_token_type") ?? TYPE + given);
+  requireOwnTarget(form);
+  if (form.get("actor_token") !== undefined) throw oauthError("invalid_request", "actor_token is not supported");
+  if (wanted === "refresh_token") {
+    if (given === "access_token") {
+      throw oauthError("invalid_request", "an access token gives no refresh token: ask for an access_token");
+    }
+    const made = await rotate(provider, call, client, { form, token });
+    return jsonAnswer(200, {
+      access_token: made.accessToken,
+      issued_token_type: TYPE + wanted,
+      token_type: "Bearer",
+      expires_in: made.expiresIn,
+      scope: made.scope,
+      refresh_token: made.refreshToken,
+      session_cert: made.sessionCertPem,
+    });
+  }
+  const session = await subjectOf(provider, call, client, { given, wanted, token });
+  return wanted === "id_token" ? idToken(provider, call, session, form) : accessToken(provider, call, session, form);
+}
+
+/** The session of the subject token. @throws ApiError `invalid_grant` */
+async function subjectOf(
+  provider: Provider,
+  call: Call,
+  client: ClientId,
+  { given, wanted, token }: { readonly given: Kind; readonly wanted: Kind; readonly token: string },
+): Promise<OidcSessionFacts> {
+  const { own } = provider.tokens;
+  if (given === "access_token") {
+    const checked = await own.access(token);
+    return (await sessionOfToken(provider, call, client, "access token", checked)).session;
+  }
+  const { session, jti } = await sessionOfToken(provider, call, client, "refresh token", await own.refresh(token));
+  if (jti === session.refreshJti) return session;
+  const since = provider.now().getTime() - PREVIOUS_MS;
+  const wasJustReplaced = jti === session.previousJti && (session.rotatedAt?.getTime() ?? 0) > since;
+  if (!wasJustReplaced) throw await reused(provider, session.session.id);
+  if (wanted === "id_token") return session;
+  throw oauthError("invalid_grant", "the refresh token was replaced: send its successor");
+}
+
+async function accessToken(
+  { model, tokens, now }: Provider,
+  call: Call,
+  session: OidcSessionFacts,
+  form: Parameters,
+): Promise<EndpointAnswer> {
+  const scopes = scopesFor(session, form);
+  const at = now();
+  const made = tokens.issuer.access(subjectFor(session, call, at, { scopes }));
+  const hasGoneOn = await model.oidcSessions.extend(session.session.id, made.expiresAt);
+  if (!hasGoneOn) throw oauthError("invalid_grant", "the session has ended: log in again");
+  const endsAt = new Date(Math.min(made.expiresAt.getTime(), session.expiresAt.getTime()));
+  return jsonAnswer(200, {
+    access_token: made.token,
+    issued_token_type: `${TYPE}access_token`,
+    token_type: "Bearer",
+    expires_in: secondsUntil(endsAt, at),
+    scope: scopes.join(" "),
+  });
+}
+
+/** The id token lies in `access_token`, and is none (RFC 8693, section 2.2.1). */
+function idToken({ tokens, now }: Provider, call: Call, session: OidcSessionFacts, form: Parameters): EndpointAnswer {
+  const scopes = scopesFor(session, form);
+  const at = now();
+  const made = tokens.issuer.id(subjectFor(session, call, at, { scopes }), {});
+  return jsonAnswer(200, {
+    access_token: made.token,
+    issued_token_type: `${TYPE}id_token`,
+    token_type: "N_A",
+    expires_in: secondsUntil(made.expiresAt, at),
+    scope: scopes.join(" "),
+  });
+}
+
+function kindOf(name: string, value: string): Kind {
+  const kind = KINDS.find((each) => TYPE + each === value);
+  if (kind === undefined) throw unknownType(name);
+  return kind;
+}
+
+function unknownType(name: string): Error {
+  return oauthError("invalid_request", `${name} must be ${KINDS.map((kind) => TYPE + kind).join(" or ")}`);
+}
+
+/** Tokens are for this network only. */
+function requireOwnTarget(form: Parameters): void {
+  const isForeign = form.all("audience").some((audience) => !(CLIENTS as readonly string[]).includes(audience));
+  if (!isForeign && form.all("resource").length === 0) return;
+  throw oauthError("invalid_target", `leave resource out, and audience, too, or send ${CLIENTS.join(" or ")}`);
+}
