@@ -12,6 +12,7 @@
 #   scripts/install-tools.sh helm | kubeconform  the program, built from e2e/cluster/programs and its folder kubeconform
 #   scripts/install-tools.sh containerd         the root folder of Debian's packages containerd, runc and the CNI plugins, unpacked
 #   scripts/install-tools.sh podman             the root folder of Debian's packages podman, netavark and iptables, unpacked
+#   scripts/install-tools.sh chromium           the program chromium: the system's, else the one of Debian's packages
 #   scripts/install-tools.sh all                all of them, in the order in which `make verify` needs them
 #   scripts/install-tools.sh TOOL TOOL...       several of them, in this order
 # Exit code 3: the tool cannot be had on this machine (the reason is on standard error); the suite that asked is skipped.
@@ -241,6 +242,37 @@ fetch_podman() {
   apt-get -qq -y --download-only --no-install-recommends -o Dir::Cache::archives="$1" install podman netavark aardvark-dns iptables >&2
 }
 
+# Unpacked with all libraries that the machine lacks; one that is installed is used where it is.
+chromium() {
+  local found folder="$cache/chromium"
+  found=$(type -P chromium || true)
+  if [ -n "$found" ]; then
+    echo "$found"
+    return
+  fi
+  exec 9>"$cache/chromium.lock"
+  if command -v flock >/dev/null; then flock 9; fi
+  if [ ! -x "$folder/bin/chromium" ]; then
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "chromium is not installed, and there is no apt-get to fetch it with" >&2; exit 3; }
+    rm -rf "$folder"
+    mkdir -p "$folder/archives/partial" "$folder/root" "$folder/bin"
+    fetch_chromium "$folder/archives" || { apt-get update >&2 && fetch_chromium "$folder/archives"; } ||
+      { echo "chromium is not installed, and its Debian packages could not be fetched (see above)" >&2; exit 3; }
+    local package
+    for package in "$folder/archives"/*.deb; do dpkg -x "$package" "$folder/root"; done
+    rm -rf "$folder/archives"
+    # Not the shell script of Debian, which knows the folders of an installed one only.
+    printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$folder/root/usr/lib/$(uname -m)-linux-gnu" "$folder/root/usr/lib/chromium/chromium" >"$folder/bin/chromium"
+    chmod +x "$folder/bin/chromium"
+    "$folder/bin/chromium" --version >&2 || { rm -rf "$folder"; echo "chromium of Debian's packages does not start here" >&2; exit 3; }
+  fi
+  echo "$folder/bin/chromium"
+}
+
+fetch_chromium() {
+  apt-get -qq -y --download-only --no-install-recommends -o Dir::Cache::archives="$1" install chromium fonts-dejavu-core >&2
+}
+
 # several TOOL...: installs what this machine can have. A suite that needs another one asks for it again, and is told why.
 several() {
   local tool
@@ -263,6 +295,7 @@ case "${1:-}" in
   gitops-crds) gitops_crds ;;
   containerd) containerd ;;
   podman) podman ;;
-  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman gitops-crds pod kubeconform health etcd coredns kubernetes helm ;;
-  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman" >&2; exit 2 ;;
+  chromium) chromium ;;
+  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman chromium gitops-crds pod kubeconform health etcd coredns kubernetes helm ;;
+  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman|chromium" >&2; exit 2 ;;
 esac

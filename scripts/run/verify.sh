@@ -17,6 +17,7 @@ if has_part 1; then
   suite test test
   step oldest make test-oldest
   suite crash test-crash
+  suite browser test-browser
   step demo make demo CHECK=1
   suite images test-images
 fi
