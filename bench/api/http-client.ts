@@ -3,12 +3,16 @@
  * Certificates are not checked: both sides run on this machine, with authorities of their own.
  */
 import { once } from "node:events";
-import { connect, type TLSSocket } from "node:tls";
+import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 
 export interface HttpRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly path: string;
   readonly body?: unknown;
+  /** Goes out as a form in place of a body. */
+  readonly form?: Readonly<Record<string, string>>;
+  /** An access token, in place of a session. */
+  readonly bearer?: string;
   /** The session to use in place of the client's own; empty for none. */
   readonly token?: string;
 }
@@ -43,8 +47,9 @@ class Connection {
     socket.on("close", () => broken());
   }
 
-  static async open(port: number): Promise<Connection> {
-    const socket = connect({ host: "localhost", port, rejectUnauthorized: false, ALPNProtocols: ["http/1.1"] });
+  static async open(port: number, options: ConnectionOptions): Promise<Connection> {
+    const own = { host: "localhost", port, rejectUnauthorized: false, ALPNProtocols: ["http/1.1"] };
+    const socket = connect({ ...own, ...options });
     socket.setNoDelay(true);
     await once(socket, "secureConnect");
     return new Connection(socket);
@@ -109,10 +114,13 @@ export interface LoadResult {
 export class LoadClient {
   readonly #port: number;
   readonly #connections: Connection[] = [];
+  readonly #options: ConnectionOptions;
   #token = "";
 
-  constructor(port: number) {
+  /** @param options of its connections, such as a client certificate */
+  constructor(port: number, options: ConnectionOptions = {}) {
     this.#port = port;
+    this.#options = options;
   }
 
   async login(username: string, password: string): Promise<void> {
@@ -189,20 +197,30 @@ export class LoadClient {
     for (let known = this.#connections.pop(); known !== undefined; known = this.#connections.pop()) {
       if (known.isOpen) return known;
     }
-    return await Connection.open(this.#port);
+    return await Connection.open(this.#port, this.#options);
   }
 
   async #on(connection: Connection, request: HttpRequest): Promise<HttpAnswer> {
     const { method, path, body } = request;
-    const token = request.token ?? this.#token;
-    const text = body === undefined ? "" : JSON.stringify(body);
+    const token = request.token ?? (request.bearer === undefined ? this.#token : "");
+    const text = request.form
+      ? String(new URLSearchParams(request.form))
+      : body === undefined
+        ? ""
+        : JSON.stringify(body);
+    const type = request.form
+      ? "application/x-www-form-urlencoded"
+      : body === undefined
+        ? undefined
+        : "application/json";
     const answer = await connection.send(
       `${method} ${path} HTTP/1.1\r\nhost: localhost:${this.#port}\r\naccept: application/json\r\n` +
         (token === "" ? "" : `zt-session: ${token}\r\n`) +
-        (body === undefined ? "" : "content-type: application/json\r\n") +
+        (request.bearer === undefined ? "" : `authorization: Bearer ${request.bearer}\r\n`) +
+        (type === undefined ? "" : `content-type: ${type}\r\n`) +
         `content-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
     );
-    if (answer.status >= 300) throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text}`);
+    if (answer.status >= 400) throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text}`);
     return answer;
   }
 }

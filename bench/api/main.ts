@@ -1,10 +1,10 @@
 /**
- * The controller's API: ours beside OpenZiti's in one run, then ours alone with 100,000 identities. Prints one line of JSON per figure
- * (docs/benchmarks.md).
+ * The controller's API: ours beside OpenZiti's in one run, then ours alone with 100,000 identities, and its logins by OIDC beside those without. Prints one
+ * line of JSON per figure (docs/benchmarks.md).
  *
  *     npm run bench:api                    everything
  *     npm run bench:api -- --quick         a tenth of the requests, and of the large network
- *     npm run bench:api -- --only table    the comparison alone, or `--only large`
+ *     npm run bench:api -- --only table    the comparison alone, or `--only large`, `--only oidc`
  *     npm run bench:api -- --without peer  the comparison without OpenZiti
  */
 import { spawnSync } from "node:child_process";
@@ -13,6 +13,7 @@ import { parseArgs } from "node:util";
 import { makeScratch, removeScratch } from "../../e2e/network/scratch.ts";
 import type { Emit } from "./compare.ts";
 import { measureLarge } from "./large/figures.ts";
+import { measureOidc } from "./oidc.ts";
 import { type Side, startOwn, startPeer } from "./sides.ts";
 import { measureTable } from "./table.ts";
 
@@ -25,7 +26,8 @@ async function main(): Promise<void> {
   const folder = makeScratch("bench-api");
   const cleanup: (() => Promise<unknown>)[] = [async () => removeScratch(folder)];
   try {
-    if (options.only !== "large") {
+    const isWanted = (part: string): boolean => (options.only ?? part) === part;
+    if (isWanted("table")) {
       const sides: Side[] = [];
       const ours = await startOwn(join(folder, "ours"));
       cleanup.push(() => ours.stop());
@@ -43,11 +45,14 @@ async function main(): Promise<void> {
       for (const side of sides) await side.stop();
       cleanup.splice(1);
     }
-    if (options.only !== "table") {
+    if (isWanted("large")) {
       const ours = await startOwn(join(folder, "large"));
       cleanup.push(() => ours.stop());
       await measureLarge(ours, options.quick ? 10 : 1, emit);
+      await ours.stop();
+      cleanup.splice(1);
     }
+    if (isWanted("oidc")) await measureOidc(join(folder, "oidc"), options.quick ? 10 : 1, emit);
   } finally {
     for (const step of cleanup.toReversed()) await step();
   }

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import pg from "pg";
@@ -50,7 +50,11 @@ export interface OwnSide extends Side {
 }
 
 /** Our controller with an embedded database, as its programs are run by hand. */
-export async function startOwn(folder: string): Promise<OwnSide> {
+export async function startOwn(
+  folder: string,
+  /** Makes the controller's file from what `init` wrote. */
+  settings: (text: string) => string = (text) => text,
+): Promise<OwnSide> {
   mkdirSync(folder, { recursive: true });
   // As root, the database runs under another user, who must be able to pass; otherwise its folder would lie elsewhere.
   chmodSync(folder, 0o711);
@@ -70,6 +74,7 @@ export async function startOwn(folder: string): Promise<OwnSide> {
     });
   const init = start("init", [], "init", "--dir", folder, "--host", "localhost", "--api-port", String(port));
   if ((await init.exited) !== 0) throw new Error(`init failed\n${init.tail.join("\n")}`);
+  writeFileSync(file, settings(readFileSync(file, "utf8")));
 
   let controller: Program | undefined;
   let client = new LoadClient(port);

@@ -185,9 +185,9 @@ describe.skipIf(EXECUTABLE === undefined)("the login page in Chromium", () => {
   });
 
   it("sets up one-time codes during a login, and asks for a code at the next one", async () => {
-    await makeUser("bob", { authPolicyId: await requireCodes("codes") });
+    await makeUser("robert", { authPolicyId: await requireCodes("codes") });
     const first = await open();
-    await signIn(first, "bob");
+    await signIn(first, "robert");
     await first.getByRole("heading", { name: "Set up one-time codes" }).waitFor();
     expect(
       await first.locator("img.qr").evaluate((image: { naturalWidth: number }) => image.naturalWidth),
@@ -205,15 +205,15 @@ describe.skipIf(EXECUTABLE === undefined)("the login page in Chromium", () => {
     expect(await first.locator(".secret").textContent()).toBe(secret);
     await first.getByLabel("I have stored the recovery codes.").check();
     await enter(first, "Code that the app shows", codeOf(secret), "Finish and sign in");
-    expect(await program.identityOf(context, await returned(first))).toBe("bob");
+    expect(await program.identityOf(context, await returned(first))).toBe("robert");
 
     const second = await open();
-    await signIn(second, "bob");
+    await signIn(second, "robert");
     await second.getByRole("heading", { name: "Enter your code" }).waitFor();
     await enter(second, "Code", wrong, "Continue");
     await second.getByRole("alert").waitFor();
     await enter(second, "Code", codeOf(secret), "Continue");
-    expect(await program.identityOf(context, await returned(second))).toBe("bob");
+    expect(await program.identityOf(context, await returned(second))).toBe("robert");
     expect(violations()).toEqual([]);
   });
 
