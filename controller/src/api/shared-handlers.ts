@@ -10,6 +10,7 @@ import {
   selectPage,
   type sharedOperations,
 } from "@sallyport/api";
+import type { z } from "zod";
 import { withCsrErrors } from "../auth/client-certificate.ts";
 import type { ApiHandlers } from "../http/context.ts";
 import { announce, ownSession } from "./caller.ts";
@@ -48,7 +49,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
   const version = async () => ({ data: versionOf(deps) });
   return {
     ...mfaHandlers(deps),
-    ...specHandlers(apiTime(deps.ctx.now())),
+    ...specHandlers(apiTime(deps.ctx.now()), { oidc: deps.ctx.settings.oidc.enabled }),
     listRoot: version,
     listVersion: version,
     listEnumeratedCapabilities: async () => ({ data: capability.options }),
@@ -139,8 +140,12 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
   };
 }
 
-/** The version document: the APIs that the controller serves, and no capabilities. */
-function versionOf({ info }: ApiDependencies) {
+/** Clients that know them log in by OIDC, and send a certificate request with the login. */
+const OIDC_CAPABILITIES: readonly z.infer<typeof capability>[] = ["OIDC_AUTH", "OIDC_AUTH_WITH_CSR"];
+
+/** The version document: the APIs that the controller serves, and what it can do besides. It follows the settings, and so is the same at every moment. */
+function versionOf({ ctx, info }: ApiDependencies) {
+  const { enabled } = ctx.settings.oidc;
   const api = (path: string) => ({ v1: { apiBaseUrls: [`https://${info.apiAddress}${path}`], path } });
   return {
     apiVersions: {
@@ -148,9 +153,10 @@ function versionOf({ info }: ApiDependencies) {
       "edge-client": api(BASE_PATHS.client),
       "edge-management": api(BASE_PATHS.management),
       fabric: api(BASE_PATHS.fabric),
+      ...(enabled && { "edge-oidc": api("/oidc") }),
     },
     buildDate: info.version.buildDate,
-    capabilities: [],
+    capabilities: enabled ? [...OIDC_CAPABILITIES] : [],
     revision: info.version.revision,
     runtimeVersion: info.runtimeVersion,
     version: info.version.version,

@@ -31,7 +31,7 @@ describe("the table of operations", () => {
 });
 
 describe.each(["client", "management", "fabric"] as const)("the OpenAPI document of the %s API", (api) => {
-  const document = openApiDocument(api);
+  const document = openApiDocument(api, { oidc: true });
 
   test("describes every operation once", () => {
     const ids = Object.values(document.paths).flatMap((methods) =>
@@ -50,9 +50,9 @@ describe.each(["client", "management", "fabric"] as const)("the OpenAPI document
   });
 });
 
-test("the documents name the headers that operations read, and no token counts as a session", () => {
+test("the documents name the headers that operations read", () => {
   const headers = (["client", "management", "fabric"] as const).flatMap((api) => {
-    const { paths } = openApiDocument(api);
+    const { paths } = openApiDocument(api, { oidc: false });
     return Object.values(paths).flatMap((methods) =>
       Object.values(methods).flatMap(({ operationId, parameters }) =>
         (parameters as { name: string; in: string; required: boolean }[])
@@ -69,17 +69,25 @@ test("the documents name the headers that operations read, and no token counts a
     ["management", "deleteMfa", "mfa-validation-code", false],
     ["management", "detailMfaRecoveryCodes", "mfa-validation-code", false],
   ]);
-  const { paths } = openApiDocument("client");
+});
+
+test.each([false, true])("the documents name access tokens as sessions only where they are (%s)", (oidc) => {
+  const { paths, components } = openApiDocument("client", { oidc });
   expect(paths["/authenticate"]?.post?.security).toEqual([{}, { bearer: [] }]);
+  expect(paths["/version"]?.get?.security).toEqual([]);
   for (const method of [paths["/services"]?.get, paths["/current-api-session"]?.get]) {
-    for (const scheme of (method?.security ?? [{}]) as object[]) {
-      expect(Object.keys(scheme)).toEqual(expect.arrayContaining([expect.stringMatching(/Session$/)]));
-    }
+    const schemes = (method?.security ?? []) as object[];
+    const isSession = (name: string) => name.endsWith("Session") || (oidc && name === "oauth2");
+    expect(schemes.every((scheme) => Object.keys(scheme).some(isSession))).toBe(true);
+    expect(schemes).toHaveLength(oidc ? 6 : 4);
   }
+  expect("oauth2" in (components.securitySchemes as object)).toBe(oidc);
 });
 
 test("requests may be null where they may be absent", () => {
-  const { schemas } = openApiDocument("management").components as { schemas: Record<string, { properties: object }> };
+  const { schemas } = openApiDocument("management", { oidc: false }).components as {
+    schemas: Record<string, { properties: object }>;
+  };
   expect(schemas.serviceCreate?.properties).toMatchObject({
     name: { type: "string" },
     configs: { anyOf: [{ type: "array" }, { type: "null" }] },

@@ -56,13 +56,14 @@ for (const file of SCHEMA_FILES) {
   }
 }
 
-export function openApiDocument(api: ApiName): OpenApiDocument {
+/** @param options `oidc`: clients can log in by OIDC, and access tokens are sessions */
+export function openApiDocument(api: ApiName, options: { readonly oidc: boolean }): OpenApiDocument {
   const components = new Components();
   const paths: Record<string, Record<string, JsonObject>> = {};
   for (const [operationId, operation] of Object.entries<Operation>(operations[api])) {
     paths[operation.path] ??= {};
     Object.assign(paths[operation.path] ?? {}, {
-      [operation.method.toLowerCase()]: describe(operationId, operation, components),
+      [operation.method.toLowerCase()]: describe(operationId, operation, components, options),
     });
   }
   return {
@@ -79,11 +80,25 @@ export function openApiDocument(api: ApiName): OpenApiDocument {
           description:
             "A token of an external signer: to authenticate by, or beside the session where the authentication policy asks for one as second factor. It is no session.",
         },
+        ...(options.oidc ? { oauth2: OAUTH2 } : {}),
       },
       schemas: components.schemas,
     },
   };
 }
+
+const OAUTH2 = {
+  type: "oauth2",
+  description: "An access token of the controller, as bearer: a session of the identity that logged in.",
+  flows: {
+    authorizationCode: {
+      authorizationUrl: "/oidc/authorize",
+      tokenUrl: "/oidc/oauth/token",
+      refreshUrl: "/oidc/oauth/token",
+      scopes: { openid: "Who has logged in", offline_access: "A refresh token" },
+    },
+  },
+};
 
 class Components {
   readonly schemas: Record<string, unknown> = {};
@@ -138,8 +153,15 @@ const WITH_SESSION = [
   { ztSession: [], bearer: [] },
   { svcSession: [], bearer: [] },
 ];
+const WITH_ACCESS_TOKEN = [...WITH_SESSION, { oauth2: ["openid"] }, { oauth2: ["openid"], bearer: [] }];
 
-function describe(operationId: string, operation: Operation, components: Components): JsonObject {
+function describe(
+  operationId: string,
+  operation: Operation,
+  components: Components,
+  { oidc }: { readonly oidc: boolean },
+): JsonObject {
+  const withSession = oidc ? WITH_ACCESS_TOKEN : WITH_SESSION;
   const { summary, auth, response } = operation;
   const errors = [...new Set([...operation.errors, ...(auth === "public" ? [] : [401]), 503])].sort((a, b) => a - b);
   const body = requestBody(operation.body, components);
@@ -147,7 +169,7 @@ function describe(operationId: string, operation: Operation, components: Compone
     operationId,
     summary,
     tags: [tagOf(operation.path)],
-    security: operation.issuesSession ? TO_AUTHENTICATE : auth === "public" ? [] : WITH_SESSION,
+    security: operation.issuesSession ? TO_AUTHENTICATE : auth === "public" ? [] : withSession,
     "x-auth": auth,
     parameters: parameters(operation),
     ...(body === undefined ? {} : { requestBody: body }),

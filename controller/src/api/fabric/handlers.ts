@@ -35,7 +35,7 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
 
   return {
     getFabricSpec: async () => {
-      document ??= JSON.stringify(openApiDocument("fabric"));
+      document ??= JSON.stringify(openApiDocument("fabric", { oidc: deps.ctx.settings.oidc.enabled }));
       return { body: document };
     },
 

@@ -19,9 +19,10 @@ import { links } from "../render/base.ts";
 /** The API that a specification describes, by its name. */
 const SPECS: Readonly<Record<string, ApiName>> = { "edge-client": "client", "edge-management": "management" };
 
-/** Specifications are part of the program: their times are those of its start. */
+/** Specifications are part of the program: their times are those of its start. `oidc` as for {@link openApiDocument}. */
 export function specHandlers(
   startedAt: string,
+  options: { readonly oidc: boolean },
 ): ApiHandlers<Pick<typeof sharedOperations, "listSpecs" | "detailSpec" | "detailSpecBody">> {
   const times = { createdAt: startedAt, updatedAt: startedAt };
   const record = (name: string) => ({ _links: { ...links("specs", name) }, id: name, name, ...times, tags: {} });
@@ -37,7 +38,7 @@ export function specHandlers(
       const key = `${params.id} ${contentType}`;
       let body = documents.get(key);
       if (body === undefined) {
-        const document = openApiDocument(apiOf(params.id));
+        const document = openApiDocument(apiOf(params.id), options);
         body =
           contentType === "text/yaml"
             ? stringify(document, { aliasDuplicateObjects: false })
