@@ -123,7 +123,7 @@ export const RULES: readonly DependencyRule[] = [
     from: "packages/api/src/client/",
     may: [ASYNC, "packages/api/src/client/", "packages/api/src/errors.ts"],
     mayTypes: ["packages/api/"],
-    packages: ["zod", "node:buffer", "node:http", "node:https", "node:tls"],
+    packages: ["zod", "node:buffer", "node:crypto", "node:http", "node:https", "node:tls"],
     why: "the client needs Node's own HTTPS and nothing else, and no schema: a program that only calls has no memory for them",
   },
   { from: "packages/api/", may: [], packages: ["zod"], why: "the contract imports only zod" },

@@ -11,7 +11,8 @@
  * The server half is `Handlers<T, Session, Request>`: one function per operation, checked by the compiler.
  */
 export * from "./accept.ts";
-export { type ApiClient, ApiTransportError, type ClientOptions, createClient } from "./client/client.ts";
+export { type ApiClient, type ClientOptions, createClient } from "./client/client.ts";
+export { ApiTransportError } from "./client/https.ts";
 export type { CallInput, CallOptions, CallResult, Calls, PageParameters } from "./client/types.ts";
 export * from "./errors.ts";
 export * from "./filter/ast.ts";

@@ -4,6 +4,7 @@ import { silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { ApiSession } from "./api-session.ts";
+import { SecondFactors } from "./login/second-factors.ts";
 
 /** Routers that a page holds unless a query says how many. */
 const PAGE = 10;
@@ -51,7 +52,9 @@ beforeEach(async () => {
     controllerUrl: `https://localhost:${(server.address() as AddressInfo).port}`,
     credentials: { kind: "certificate", identity },
     configTypes: [],
+    factors: new SecondFactors({}),
     log: silentLogger,
+    onToken: () => {},
     onReplaced: () => {},
   });
 });

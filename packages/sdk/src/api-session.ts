@@ -1,34 +1,21 @@
-import { arch, hostname, platform, release, version } from "node:os";
-import { type ApiClient, ApiError, ApiTransportError, createClient, listAll } from "@sallyport/api/client";
+import { type ApiCredential, ApiError, ApiTransportError, announcedOidc, listAll } from "@sallyport/api/client";
 import { errorText } from "@sallyport/async";
-import {
-  controllerTrust,
-  createCsr,
-  createKeyPair,
-  type Identity,
-  identityFromPem,
-  type Logger,
-  type PrecedenceName,
-} from "@sallyport/wire";
+import type { Identity, Logger, PrecedenceName } from "@sallyport/wire";
 import { AuthenticationError, ControllerError, SdkError } from "./errors.ts";
-import { type LoadedIdentity, withTrust } from "./identity-file.ts";
+import type { LoadedIdentity } from "./identity-file.ts";
+import { legacyLogin } from "./login/legacy-login.ts";
+import {
+  type ClientApi,
+  clientOf,
+  type HeldLogin,
+  identityOf,
+  type LoginCredentials,
+  type LoginResult,
+  trustOf,
+} from "./login/login.ts";
+import { oidcLogin } from "./login/oidc-login.ts";
+import type { SecondFactors } from "./login/second-factors.ts";
 import { type RouterAddress, routerAddresses } from "./router-address.ts";
-
-/** How to prove who we are. */
-export type LoginCredentials =
-  | { readonly kind: "certificate"; readonly identity: Identity }
-  | { readonly kind: "password"; readonly username: string; readonly password: string; readonly caPem: string };
-
-export type ClientApi = ApiClient<"client">;
-
-export interface LoginResult {
-  /** Token of the API session. */
-  readonly token: string;
-  readonly identityId: string;
-  readonly identityName: string;
-  /** Certificate and trust for router connections: our own, or the one of this API session. */
-  readonly identity: Identity;
-}
 
 /** What the controller knows of an identity; hosting values by service id count more than the defaults. */
 export interface IdentityInfo {
@@ -55,25 +42,19 @@ export function fromController(error: unknown): unknown {
   return error;
 }
 
-const MIN_REFRESH_MS = 10_000;
-const MAX_REFRESH_MS = 10 * 60_000;
 /** `close` does not wait longer for a silent controller. */
 const LOGOUT_MS = 3_000;
 /** Longer than any call: then nothing is under way any more at a client that was replaced. */
 const REPLACED_CLIENT_MS = 30_000;
 
-function clientOf(baseUrl: string, credentials: LoginCredentials): ClientApi {
-  if (credentials.kind === "password")
-    return createClient("client", { baseUrl, tls: controllerTrust(credentials.caPem) });
-  const { certPem: cert, keyPem: key, caPem } = credentials.identity;
-  return createClient("client", { baseUrl, tls: controllerTrust(caPem), cert, key });
-}
-
 interface ApiSessionOptions {
   readonly controllerUrl: string;
   readonly credentials: LoginCredentials;
   readonly configTypes: readonly string[];
+  readonly factors: SecondFactors;
   readonly log: Logger;
+  /** Called when the session goes on with another token, which routers have to learn. */
+  readonly onToken: (token: string) => void;
   /** Called when the controller ended the session: everything that used its token is void. */
   readonly onReplaced: () => void;
   /** Reads the identity again, which may have been renewed where it is kept. */
@@ -81,35 +62,39 @@ interface ApiSessionOptions {
 }
 
 /**
- * The session with the controller: logs in when it is first needed, keeps the session alive, and logs in again when the
- * controller no longer knows it.
+ * The session with the controller: logs in when it is first needed, by OpenID Connect where the controller announces it, keeps the session alive, and logs in again
+ * when the controller no longer knows it.
  */
 export class ApiSession {
   #api: ClientApi;
+  /** What the calls of `#api` come with. */
+  #caller: Identity | undefined;
   #credentials: LoginCredentials;
   readonly #o: ApiSessionOptions;
   #controllerUrl: string;
   readonly #log: Logger;
   #lastUnreadable = "";
-  #token: string | undefined;
   #login: Promise<LoginResult> | undefined;
-  /** What `login` has given. */
-  #held: { -readonly [K in keyof LoginResult]: LoginResult[K] } | undefined;
+  #held: HeldLogin | undefined;
   readonly #replaced = new Map<ClientApi, NodeJS.Timeout>();
-  #refresh: NodeJS.Timeout | undefined;
-  #isLoggedIn = false;
   #isClosed = false;
 
   constructor(o: ApiSessionOptions) {
     this.#o = o;
     this.#log = o.log;
-    this.#api = clientOf(o.controllerUrl, o.credentials);
+    this.#caller = identityOf(o.credentials);
+    this.#api = clientOf(o.controllerUrl, trustOf(o.credentials), this.#caller);
     this.#controllerUrl = o.controllerUrl;
     this.#credentials = o.credentials;
   }
 
-  /** The current login; logs in when there is none. @throws AuthenticationError */
-  login(): Promise<LoginResult> {
+  /** The current login, as it is now; logs in when there is none. @throws AuthenticationError */
+  async login(): Promise<LoginResult> {
+    const first = await this.#begun();
+    return this.#held?.result ?? first;
+  }
+
+  #begun(): Promise<LoginResult> {
     if (this.#isClosed)
       return Promise.reject(new SdkError("CONTEXT_CLOSED", "this context was closed; load a new one"));
     this.#login ??= this.#authenticate().catch((error: unknown) => {
@@ -121,19 +106,34 @@ export class ApiSession {
 
   /** Calls the controller; when the session is gone, logs in again and repeats the call once. @throws ApiError, ApiTransportError */
   async call<T>(work: (api: ClientApi) => Promise<T>): Promise<T> {
-    const login = this.login();
+    const login = this.#begun();
     await login;
+    const held = this.#held;
+    const credential = held?.credential;
     try {
       return await work(this.#api);
     } catch (error) {
       // A connection that was kept alive may have ended meanwhile, with the controller's restart for example.
       if (error instanceof ApiTransportError) return await work(this.#api);
-      if (!(error instanceof ApiError && error.status === 401)) throw error;
-      // Of several calls that find the session gone, one starts over.
-      if (this.#login === login) this.#drop();
-      await this.login();
-      return await work(this.#api);
+      if (!isUnauthorized(error)) throw error;
     }
+    if (held !== undefined && (await this.#isRecovered(held, credential))) {
+      try {
+        return await work(this.#api);
+      } catch (error) {
+        if (!isUnauthorized(error)) throw error;
+      }
+    }
+    // Of several calls that find the session gone, one starts over.
+    if (this.#login === login) this.#drop();
+    await this.#begun();
+    return await work(this.#api);
+  }
+
+  /** Of several calls whose credential was refused, the first renews it. */
+  async #isRecovered(held: HeldLogin, refused: ApiCredential | undefined): Promise<boolean> {
+    if (this.#held !== held) return false;
+    return held.credential !== refused || (await held.recover());
   }
 
   /**
@@ -162,14 +162,21 @@ export class ApiSession {
   }
 
   #take(controllerUrl: string, identity: Identity): void {
-    const former = this.#api;
     this.#credentials = { kind: "certificate", identity };
     this.#controllerUrl = controllerUrl;
-    this.#api = clientOf(controllerUrl, this.#credentials);
-    this.#api.setToken(this.#token);
-    if (this.#held !== undefined) this.#held.identity = withTrust(this.#held.identity, identity.caPem);
+    this.#held?.trust(identity.caPem);
+    // A session that is bound to a certificate goes on with it.
+    this.#callAs(this.#held?.boundIdentity ?? identity);
     const fields = { controller: controllerUrl, identity: identity.id, validTo: identity.leaf.validTo };
     this.#log.info(fields, "the identity was read again: it was renewed");
+  }
+
+  /** Calls come with this certificate from now on; those under way end as they began. */
+  #callAs(caller: Identity | undefined): void {
+    const former = this.#api;
+    this.#caller = caller;
+    this.#api = clientOf(this.#controllerUrl, trustOf(this.#credentials), caller);
+    this.#api.setCredential(this.#held?.credential);
     const end = setTimeout(() => {
       this.#replaced.delete(former);
       former.close();
@@ -217,15 +224,14 @@ export class ApiSession {
   /** Logs out; calls under way fail. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    clearTimeout(this.#refresh);
     this.#login = undefined;
-    if (this.#isLoggedIn) {
-      this.#isLoggedIn = false;
-      await this.#api
-        .deleteCurrentAPISession({}, { signal: AbortSignal.timeout(LOGOUT_MS) })
-        .catch((error: unknown) => {
-          this.#log.debug({ reason: errorText(error) }, "logging out failed; the session ends by itself");
-        });
+    const held = this.#held;
+    this.#held = undefined;
+    if (held !== undefined) {
+      held.stop();
+      await held.end(AbortSignal.timeout(LOGOUT_MS)).catch((error: unknown) => {
+        this.#log.debug({ reason: errorText(error) }, "logging out failed; the session ends by itself");
+      });
     }
     this.#api.close();
     for (const [former, end] of this.#replaced) {
@@ -235,102 +241,76 @@ export class ApiSession {
     this.#replaced.clear();
   }
 
-  #useToken(token: string | undefined): void {
-    this.#token = token;
-    this.#api.setToken(token);
-  }
-
   #drop(): void {
     this.#log.info({ controller: this.#controllerUrl }, "the API session is gone; logging in again");
-    clearTimeout(this.#refresh);
+    this.#held?.stop();
     this.#login = undefined;
     this.#held = undefined;
-    this.#isLoggedIn = false;
     this.#o.onReplaced();
   }
 
   async #authenticate(): Promise<LoginResult> {
     await this.renew();
     const credentials = this.#credentials;
-    this.#useToken(undefined);
-    const { data } = await this.#api
-      .authenticate({
-        query: { method: credentials.kind === "certificate" ? "cert" : "password" },
-        body: {
-          configTypes: [...this.#o.configTypes],
-          envInfo: {
-            arch: arch(),
-            os: platform(),
-            osRelease: release(),
-            osVersion: version().slice(0, 255),
-            hostname: hostname(),
-          },
-          sdkInfo: { type: "sallyport-sdk", version: "0.1.0" },
-          ...(credentials.kind === "password" && { username: credentials.username, password: credentials.password }),
-        },
-      })
-      .catch((error: unknown) => {
-        throw this.#refused(error);
-      });
-    if (data.authQueries?.length > 0) {
-      throw new AuthenticationError(
-        "SECOND_FACTOR_REQUIRED",
-        `${this.#controllerUrl} asks for a second factor (${data.authQueries.map((query) => query.typeId ?? query.provider)}); ` +
-          "this SDK cannot give one: use an authentication policy without it",
-      );
-    }
-    this.#useToken(data.token);
-    const identity =
-      credentials.kind === "certificate"
-        ? credentials.identity
-        : await this.#sessionCertificate(data.identityId, credentials.caPem);
-    if (!this.#isClosed) this.#scheduleRefresh(data.expiresAt);
-    this.#isLoggedIn = true;
-    this.#log.debug({ controller: this.#controllerUrl, identity: data.identity.name }, "logged in");
-    this.#held = {
-      token: data.token,
-      identityId: data.identityId,
-      identityName: data.identity.name ?? identity.id,
-      identity,
+    const caller = identityOf(credentials);
+    if (this.#caller?.certPem !== caller?.certPem) this.#callAs(caller);
+    this.#api.setCredential(undefined);
+    const held = await this.#begin(credentials).catch((error: unknown) => {
+      throw this.#refused(error);
+    });
+    const { identityName, kind } = held.result;
+    this.#log.debug({ controller: this.#controllerUrl, identity: identityName, kind }, "logged in");
+    this.#held = held;
+    const bound = held.boundIdentity ?? caller;
+    if (bound?.certPem === this.#caller?.certPem) this.#api.setCredential(held.credential);
+    else this.#callAs(bound);
+    if (!this.#isClosed) this.#keep(held);
+    return held.result;
+  }
+
+  /** The way to log in is what the controller announces now: one that does not answer is not taken for an old one. */
+  async #begin(credentials: LoginCredentials): Promise<HeldLogin> {
+    const { configTypes, factors } = this.#o;
+    const { data: version } = await this.#api.listVersion();
+    const oidc = announcedOidc(version);
+    const parts = {
+      ...{ credentials, configTypes, factors, log: this.#log },
+      controllerUrl: () => this.#controllerUrl,
+      api: () => this.#api,
     };
-    return this.#held;
+    return await (oidc === undefined ? legacyLogin(parts) : oidcLogin(parts, oidc));
   }
 
-  /** Router connections need a certificate; who logs in by password gets one for this session. */
-  async #sessionCertificate(identityId: string, caPem: string): Promise<Identity> {
-    const { keyPem } = await createKeyPair();
-    const csr = await createCsr({ commonName: identityId, subject: { O: "Sallyport" }, keyPem });
-    const { data } = await this.#api.createCurrentApiSessionCertificate({ body: { csr } });
-    return identityFromPem({ certPem: data.certificate, keyPem, caPem });
+  #keep(held: HeldLogin): void {
+    held.keep({
+      onToken: () => {
+        if (this.#held !== held) return;
+        this.#api.setCredential(held.credential);
+        this.#o.onToken(held.result.token);
+      },
+      onGone: () => {
+        if (this.#held !== held) return;
+        this.#drop();
+        this.#begun().catch((error: unknown) => {
+          const fields = { controller: this.#controllerUrl, reason: errorText(error) };
+          this.#log.warn(fields, "a new login failed; it is tried again when it is needed");
+        });
+      },
+    });
   }
 
-  #scheduleRefresh(expiresAt: string): void {
-    const left = Date.parse(expiresAt) - Date.now();
-    const delay = Math.min(Math.max(left / 2 || 0, MIN_REFRESH_MS), MAX_REFRESH_MS);
-    clearTimeout(this.#refresh);
-    this.#refresh = setTimeout(() => void this.#keepAlive(), delay);
-    this.#refresh.unref();
-  }
-
-  async #keepAlive(): Promise<void> {
-    try {
-      const { data } = await this.call((api) => api.getCurrentAPISession());
-      if (!this.#isClosed) this.#scheduleRefresh(data.expiresAt);
-    } catch (error) {
-      const fields = { controller: this.#controllerUrl, reason: errorText(error) };
-      this.#log.warn(fields, "the API session could not be refreshed");
-      if (!this.#isClosed) this.#scheduleRefresh(new Date().toISOString());
+  #refused(cause: unknown): unknown {
+    if (cause instanceof AuthenticationError) return cause;
+    if (isUnauthorized(cause)) {
+      const text = `${this.#controllerUrl} does not accept this identity: ${errorText(cause)}; was it deleted or disabled? Enroll again`;
+      return new AuthenticationError("CREDENTIALS_REFUSED", text, { cause });
     }
+    const isAnswer = cause instanceof ApiError || cause instanceof ApiTransportError;
+    const text = `cannot log in at ${this.#controllerUrl}: ${errorText(cause)}`;
+    return new AuthenticationError(isAnswer ? "CONTROLLER_UNREACHABLE" : "LOGIN_FAILED", text, { cause });
   }
+}
 
-  #refused(cause: unknown): AuthenticationError {
-    const [code, text] =
-      cause instanceof ApiError && cause.status === 401
-        ? [
-            "CREDENTIALS_REFUSED",
-            `${this.#controllerUrl} does not accept this identity: ${cause.message}; was it deleted or disabled? Enroll again`,
-          ]
-        : ["CONTROLLER_UNREACHABLE", `cannot log in at ${this.#controllerUrl}: ${errorText(cause)}`];
-    return new AuthenticationError(code, text, { cause });
-  }
+function isUnauthorized(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 401;
 }

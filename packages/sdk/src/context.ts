@@ -1,7 +1,7 @@
 import type { AgentOptions } from "node:http";
 import { abortable, errorText, jittered } from "@sallyport/async";
 import { type Logger, silentLogger } from "@sallyport/wire";
-import { ApiSession, fromController, type IdentityInfo, type LoginCredentials } from "./api-session.ts";
+import { ApiSession, fromController, type IdentityInfo } from "./api-session.ts";
 import { EdgeConnection } from "./circuit/connection.ts";
 import type { MessageConnection } from "./circuit/message-connection.ts";
 import { AuthenticationError, ConnectionClosedError, DialError, SdkError } from "./errors.ts";
@@ -9,6 +9,8 @@ import { type Hosted, type HostOptions, RetriedHosting } from "./hosting/hosted.
 import { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 import { ServiceAgent } from "./http-agent.ts";
 import { type IdentityFile, type LoadedIdentity, loadIdentityFile } from "./identity-file.ts";
+import type { LoginCredentials } from "./login/login.ts";
+import { type ExternalTokenQuery, type OneTimeCodeQuery, SecondFactors } from "./login/second-factors.ts";
 import { RouterPool } from "./router-pool.ts";
 import { ControllerOutage, ServiceDialer } from "./service-dialer.ts";
 import { type Service, ServiceDirectory } from "./service-directory.ts";
@@ -28,7 +30,23 @@ export interface ContextOptions {
   readonly connectionsPerRouter?: number;
   /** Ends waiting for the login; afterwards it has no meaning. */
   readonly signal?: AbortSignal;
+  /** Gives a code of an authenticator app when the network asks for one, at each login. */
+  readonly oneTimeCode?: (query: OneTimeCodeQuery) => Promise<string>;
+  /** Gives a token of another provider when the network asks for one besides the first proof, at each login. */
+  readonly externalToken?: (query: ExternalTokenQuery) => Promise<string>;
 }
+
+/** Who logs in without an identity file. */
+export type ContextLogin = {
+  /** `https://host:port` */
+  readonly controller: string;
+  /** PEM bundle that the controller and the routers are checked against. */
+  readonly ca: string;
+} & (
+  | { readonly username: string; readonly password: string }
+  /** A token of another provider that the network trusts; asked for at each login. */
+  | { readonly token: () => Promise<string> }
+);
 
 /** How a service is dialled; everything is optional. */
 export interface DialOptions {
@@ -88,7 +106,9 @@ export class Context {
       controllerUrl,
       credentials,
       configTypes: o.configTypes ?? configTypes,
+      factors: new SecondFactors(o),
       log,
+      onToken: (token) => this.#routers.updateToken(token),
       onReplaced: () => this.#startOver(),
       newest,
     });
@@ -124,18 +144,16 @@ export class Context {
   }
 
   /**
-   * Logs in by name and password; router connections use a certificate made for the API session.
+   * Logs in by name and password, or by a token of another provider; router connections use a certificate made for the API session.
    *
-   * @param login.controller `https://host:port`
-   * @param login.ca PEM bundle that the controller and the routers are checked against
    * @throws AuthenticationError, or the signal's reason
    */
-  static async login(
-    login: { readonly controller: string; readonly ca: string; readonly username: string; readonly password: string },
-    options: ContextOptions = {},
-  ): Promise<Context> {
-    const { controller, ca, username, password } = login;
-    const credentials: LoginCredentials = { kind: "password", username, password, caPem: ca };
+  static async login(login: ContextLogin, options: ContextOptions = {}): Promise<Context> {
+    const { controller, ca: caPem } = login;
+    const credentials: LoginCredentials =
+      "token" in login
+        ? { kind: "external", token: login.token, caPem }
+        : { kind: "password", username: login.username, password: login.password, caPem };
     const url = URL.canParse(controller) ? new URL(controller) : undefined;
     if (url?.protocol !== "https:") {
       const text = `expected https://host:port, got ${JSON.stringify(controller)}`;

@@ -20,6 +20,7 @@ import {
   XgressType,
   xgressCounters,
 } from "@sallyport/wire";
+import { RouterError } from "./errors.ts";
 
 /** What all circuits of a context share: memory, timers, and what is counted. */
 export class CircuitSupplies {
@@ -51,6 +52,7 @@ export interface EdgeEndpoint {
 const EOF_SINCE = [1, 6, 16] as const;
 const PROBE_TIMEOUT_MS = 10_000;
 const LATENCY_INTERVAL_MS = 60_000;
+const UPDATE_TIMEOUT_MS = 10_000;
 
 /**
  * The messages of one router connection, sorted by connection id (docs/protocol/edge.md). Data goes to its endpoint
@@ -191,6 +193,18 @@ export class EdgeChannel {
   resume(by: EdgeEndpoint): void {
     if (!this.#pausedBy.delete(by) || this.#pausedBy.size > 0) return;
     for (const underlay of this.channel.underlays) underlay.resume();
+  }
+
+  /** Tells the router the next access token of our session. @throws RouterError when it does not take it, or what `request` throws */
+  async updateToken(token: string, timeoutMs = UPDATE_TIMEOUT_MS): Promise<void> {
+    const update = { contentType: EdgeType.UpdateToken, body: Buffer.from(token) };
+    const { contentType, body } = await this.channel.request(update, { timeoutMs });
+    if (contentType === EdgeType.UpdateTokenSuccess) return;
+    const reason = body.toString() || "no reason given";
+    throw new RouterError(
+      "TOKEN_REFUSED",
+      `router ${this.router} does not take the next token of the session: ${reason}`,
+    );
   }
 
   /** To be called regularly: probes the connections that were silent since the last call, and from time to time all, for the round trip. */

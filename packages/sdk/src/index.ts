@@ -19,7 +19,7 @@
 export type { IdentityInfo } from "./api-session.ts";
 export { EdgeConnection } from "./circuit/connection.ts";
 export { type ConnectionHandler, MessageConnection } from "./circuit/message-connection.ts";
-export { type ConnectOptions, Context, type ContextOptions, type DialOptions } from "./context.ts";
+export { type ConnectOptions, Context, type ContextLogin, type ContextOptions, type DialOptions } from "./context.ts";
 export { type ConnectionKeys, EndToEnd } from "./crypto/end-to-end.ts";
 export { loadSodium } from "./crypto/load-sodium.ts";
 export {
@@ -55,4 +55,5 @@ export { IncomingDial } from "./hosting/incoming-dial.ts";
 export { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 export { ServiceAgent } from "./http-agent.ts";
 export type { IdentityFile } from "./identity-file.ts";
+export type { ExternalTokenQuery, OneTimeCodeQuery } from "./login/second-factors.ts";
 export type { Service } from "./service-directory.ts";

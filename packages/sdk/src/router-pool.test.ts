@@ -24,7 +24,13 @@ beforeEach(async () => {
   [near, far] = await Promise.all([TinyRouter.start(), TinyRouter.start({ grouped: true })]);
   // Each router has an authority of its own: the identity trusts both.
   const identity = await near.identity("app", [far]);
-  const login = async () => ({ token: "api-session", identityId: "app", identityName: "app", identity });
+  const login = async () => ({
+    kind: "legacy" as const,
+    token: "api-session",
+    identityId: "app",
+    identityName: "app",
+    identity,
+  });
   refusals = 0;
   routers = new RouterPool({ login, log: silentLogger, onRefused: () => refusals++ });
   attempts = 0;
@@ -38,7 +44,13 @@ beforeEach(async () => {
 /** With so many connections to each router. */
 async function grouped(connections: number): Promise<RouterPool> {
   const identity = await near.identity("app", [far]);
-  const login = async () => ({ token: "api-session", identityId: "app", identityName: "app", identity });
+  const login = async () => ({
+    kind: "legacy" as const,
+    token: "api-session",
+    identityId: "app",
+    identityName: "app",
+    identity,
+  });
   return new RouterPool({ login, log: silentLogger, onRefused: () => {}, connections });
 }
 
@@ -75,6 +87,33 @@ it("takes the connected router with the shortest round trip", async () => {
 it("shares one connection per address among all who ask", async () => {
   const edges = await Promise.all(Array.from({ length: 20 }, () => routers.best([at("near", near)], never)));
   expect(new Set(edges).size).toBe(1);
+});
+
+it("tells every router the next token of the session", async () => {
+  const addresses = [at("near", near), at("far", far)];
+  const edges = await Promise.all(addresses.map((router) => routers.connect(router, never)));
+  const told = Promise.all([near, far].map((router) => router.asked(EdgeType.UpdateToken)));
+  routers.updateToken("next");
+  await told;
+  expect([near, far].map((router) => router.messages(EdgeType.UpdateToken)[0]?.body.toString())).toEqual([
+    "next",
+    "next",
+  ]);
+  expect(await Promise.all(addresses.map((router) => routers.connect(router, never)))).toEqual(edges);
+});
+
+it("connects anew to a router that does not take the next token, and leaves alone what is open there", async () => {
+  near.tokenRefusal = "code: 2, message: token is invalid";
+  const before = await routers.connect(at("near", near), never);
+  const anew = new Promise<RouterAddress>((resolve) => routers.onConnected(resolve));
+  routers.updateToken("next");
+  await anew;
+  const after = await routers.connect(at("near", near), never);
+  expect([after === before, before.isClosed, before.isPaused]).toEqual([false, false, true]);
+  await expect(before.updateToken("next")).rejects.toMatchObject({
+    code: "TOKEN_REFUSED",
+    message: expect.stringContaining("token is invalid"),
+  });
 });
 
 it("leaves a router alone that failed, as long as another one is connected", async () => {

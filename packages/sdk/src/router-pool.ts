@@ -9,9 +9,9 @@ import {
   Headers,
   type Logger,
 } from "@sallyport/wire";
-import type { LoginResult } from "./api-session.ts";
 import { CircuitSupplies, EdgeChannel } from "./edge-channel.ts";
 import { RouterError } from "./errors.ts";
+import type { LoginResult } from "./login/login.ts";
 import { LostRouters } from "./lost-routers.ts";
 import type { RouterAddress } from "./router-address.ts";
 
@@ -44,7 +44,7 @@ export class RouterPool {
   readonly #channels = new Map<string, Promise<EdgeChannel>>();
   readonly #open = new Map<string, EdgeChannel>();
   /** Also those that stand still and are no longer offered. */
-  readonly #all = new Set<EdgeChannel>();
+  readonly #all = new Map<EdgeChannel, RouterAddress>();
   /** Routers that failed last, by address: how often, and until when they are left alone. */
   readonly #failed = new Map<string, { times: number; until: number }>();
   readonly #lost: LostRouters;
@@ -63,7 +63,7 @@ export class RouterPool {
       onMissing: o.onMissing ?? (() => {}),
     });
     this.#probes = setInterval(() => {
-      for (const edge of this.#all) edge.watch();
+      for (const edge of this.#all.keys()) edge.watch();
     }, WATCH_INTERVAL_MS);
     this.#probes.unref();
   }
@@ -87,6 +87,24 @@ export class RouterPool {
   leaves(edge: EdgeChannel): void {
     edge.leave();
     this.#lost.leaves();
+  }
+
+  /** The session goes on with this token: routers end what they know by the former one. */
+  updateToken(token: string): void {
+    for (const [edge, router] of this.#all) void this.#updateToken(edge, router, token);
+  }
+
+  /** What is open on a connection whose router does not take the token goes on for as long as the router lets it. */
+  async #updateToken(edge: EdgeChannel, router: RouterAddress, token: string): Promise<void> {
+    try {
+      await edge.updateToken(token);
+    } catch (error) {
+      if (edge.isClosed || !this.#all.has(edge)) return;
+      const fields = { router: router.name, reason: errorText(error) };
+      this.#log.warn(fields, "a router does not take the next token of the session; it is connected again");
+      this.leaves(edge);
+      await this.#attempt(router).catch(() => undefined);
+    }
   }
 
   /**
@@ -155,7 +173,7 @@ export class RouterPool {
 
   /** Ends all connections, and everything on them: with an error when there is a reason. */
   closeAll(reason?: Error): void {
-    const edges = [...this.#all];
+    const edges = [...this.#all.keys()];
     // What is not among them any more was not lost.
     this.#all.clear();
     for (const edge of edges) edge.channel.close(reason);
@@ -174,7 +192,7 @@ export class RouterPool {
     this.#isClosed = true;
     clearInterval(this.#probes);
     this.#lost.close();
-    await Promise.all([...this.#all].map((edge) => edge.drained(o.drainMs ?? DEFAULT_DRAIN_MS)));
+    await Promise.all([...this.#all.keys()].map((edge) => edge.drained(o.drainMs ?? DEFAULT_DRAIN_MS)));
     this.closeAll();
     this.#circuits.close();
   }
@@ -207,7 +225,7 @@ export class RouterPool {
     const edge = new EdgeChannel(channel, `${router.name} (${router.address})`, this.#circuits);
     const openedAt = performance.now();
     this.#open.set(router.address, edge);
-    this.#all.add(edge);
+    this.#all.set(edge, router);
     channel.onClose((reason) => {
       const isLost = this.#all.delete(edge);
       if (this.#open.get(router.address) === edge) {

@@ -5,11 +5,32 @@
 export * from "../errors.ts";
 export {
   type ApiClient,
-  ApiTransportError,
+  type ApiCredential,
   type ClientOptions,
-  type Connect,
   createClient,
+  credentialHeaders,
   listAll,
 } from "./client.ts";
 export { ROUTES } from "./generated/routes.ts";
-export type { CallInput, CallOptions, CallResult, Calls, PageParameters, Route, Routes } from "./types.ts";
+export { ApiTransportError, type Connect } from "./https.ts";
+export type { AuthQuery, OidcLoginOptions, OidcTokens } from "./oidc/oidc-http.ts";
+export {
+  type AnnouncedOidc,
+  type AnnouncingVersion,
+  announcedOidc,
+  type FactorAnswer,
+  type FirstFactor,
+  type LoginDetails,
+  OidcLogin,
+} from "./oidc/oidc-login.ts";
+export { TokenRefresh, type TokenRefreshOptions } from "./oidc/token-refresh.ts";
+export type {
+  CallInput,
+  CallOptions,
+  CallResult,
+  Calls,
+  PageParameters,
+  RequestHeaders,
+  Route,
+  Routes,
+} from "./types.ts";

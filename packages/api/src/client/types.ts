@@ -54,8 +54,11 @@ export type CallInput<O extends Operation> = Params<O["path"]> & Query<O> & Call
 
 export interface CallOptions {
   readonly signal?: AbortSignal;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: RequestHeaders;
 }
+
+/** A name with several values is sent several times. */
+export type RequestHeaders = Readonly<Record<string, string | readonly string[]>>;
 
 type ResponseHeaders = { readonly headers: Readonly<Record<string, string | undefined>> };
 

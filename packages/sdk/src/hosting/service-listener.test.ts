@@ -22,7 +22,13 @@ beforeEach(async () => {
     ...{ serviceHostingCosts: {}, serviceHostingPrecedences: {} },
   };
   const identity = await router.identity("host");
-  const login = async () => ({ token: "api-session", identityId: "host", identityName: "host", identity });
+  const login = async () => ({
+    kind: "legacy" as const,
+    token: "api-session",
+    identityId: "host",
+    identityName: "host",
+    identity,
+  });
   routers = new RouterPool({ login, log: silentLogger, onRefused: () => {} });
 });
 
@@ -106,7 +112,13 @@ it("stays as it is on a router that gets another address, and goes to routers th
   const other = await TinyRouter.start();
   await routers.close();
   const identity = await router.identity("host", [other]);
-  const login = async () => ({ token: "api-session", identityId: "host", identityName: "host", identity });
+  const login = async () => ({
+    kind: "legacy" as const,
+    token: "api-session",
+    identityId: "host",
+    identityName: "host",
+    identity,
+  });
   routers = new RouterPool({ login, log: silentLogger, onRefused: () => {} });
   try {
     const listed = [{ name: "tiny", address: router.address }];

@@ -43,6 +43,8 @@ export class TinyRouter {
   isLegacy = false;
   /** Text to refuse dials with. */
   refusal: string | undefined;
+  /** What it says of the next access token of a session; undefined: it takes it. */
+  tokenRefusal: string | undefined;
   /** Orders the headers of Data, payloads and acknowledgements, as programs do that keep them in a hash table. */
   order: (headers: Headers) => Headers = (headers) => headers;
   /** Changes the body of Data on its way. */
@@ -175,6 +177,11 @@ export class TinyRouter {
       });
     on(EdgeType.Bind, (message) => this.#bind(channel, message));
     on(EdgeType.Unbind, () => {});
+    on(EdgeType.UpdateToken, (message) => {
+      const refusal = this.tokenRefusal;
+      if (refusal === undefined) channel.reply(message, { contentType: EdgeType.UpdateTokenSuccess });
+      else channel.reply(message, { contentType: EdgeType.UpdateTokenFailure, body: Buffer.from(refusal) });
+    });
     on(EdgeType.Connect, (message) => this.#connectThrough(channel, message));
     // Handled at once, in the order of the wire: data of the new connection may follow in the same read.
     on(EdgeType.DialSuccess, (message) => this.#dials.get(channel)?.shift()?.(message));

@@ -1,0 +1,191 @@
+import {
+  type AnnouncedOidc,
+  type ApiCredential,
+  ApiError,
+  type AuthQuery,
+  type FactorAnswer,
+  type FirstFactor,
+  OidcLogin,
+  type OidcTokens,
+  TokenRefresh,
+} from "@sallyport/api/client";
+import { errorText } from "@sallyport/async";
+import { createCsr, createKeyPair, type Identity, identityFromPem } from "@sallyport/wire";
+import { AuthenticationError } from "../errors.ts";
+import { withTrust } from "../identity-file.ts";
+import { sessionCertificate } from "./legacy-login.ts";
+import {
+  type ClientApi,
+  type HeldLogin,
+  identityOf,
+  type LoginCredentials,
+  type LoginEvents,
+  type LoginParts,
+  type LoginResult,
+  programInfo,
+  tlsOf,
+  trustOf,
+} from "./login.ts";
+
+/** Logs in by OpenID Connect: the session has an access token, which is replaced while it lives. @throws ApiError, ApiTransportError, AuthenticationError */
+export async function oidcLogin(parts: LoginParts, { path, takesCsr }: AnnouncedOidc): Promise<HeldLogin> {
+  const { credentials, configTypes } = parts;
+  const caPem = trustOf(credentials);
+  const own = identityOf(credentials);
+  const keyPem = own === undefined && takesCsr ? (await createKeyPair()).keyPem : undefined;
+  const csr = keyPem && (await createCsr({ commonName: "api-session", subject: { O: "Sallyport" }, keyPem }));
+  const details = { configTypes, ...programInfo(), ...(csr !== undefined && { csrPem: csr }) };
+  const login = new OidcLogin({ baseUrl: parts.controllerUrl(), path, ...tlsOf(caPem, own) });
+  try {
+    const externalTokens: string[] = [];
+    const tokens = await allFactors(parts, await login.start(await firstFactor(credentials), details), externalTokens);
+    const certPem = tokens.sessionCertPem;
+    const bound = certPem === undefined || keyPem === undefined ? own : identityFromPem({ certPem, keyPem, caPem });
+    const identity =
+      bound ?? (await unboundIdentity(parts.api(), credentialOf(tokens, externalTokens), tokens.identityId, caPem));
+    return new OidcSession({ parts, path, tokens, externalTokens, bound, identity });
+  } finally {
+    login.close();
+  }
+}
+
+/** A certificate for router connections from a controller that gives none with a login. */
+async function unboundIdentity(
+  api: ClientApi,
+  credential: ApiCredential,
+  identityId: string,
+  caPem: string,
+): Promise<Identity> {
+  api.setCredential(credential);
+  return await sessionCertificate(api, identityId, caPem);
+}
+
+function credentialOf({ accessToken: token }: OidcTokens, externalTokens: readonly string[]): ApiCredential {
+  return { kind: "bearer", token, externalTokens };
+}
+
+async function firstFactor(credentials: LoginCredentials): Promise<FirstFactor> {
+  if (credentials.kind === "certificate") return { method: "cert" };
+  if (credentials.kind === "external") return { method: "ext-jwt", token: await credentials.token() };
+  const { username, password } = credentials;
+  return { method: "password", username, password };
+}
+
+async function allFactors(parts: LoginParts, first: FactorAnswer, externalTokens: string[]): Promise<OidcTokens> {
+  const controller = parts.controllerUrl();
+  let answer = first;
+  const queries = () => (answer.kind === "done" ? [] : answer.queries.map((query) => enrolled(query, controller)));
+  await parts.factors.proveAll(controller, queries(), async (proof) => {
+    if (answer.kind === "factors") answer = await answer.answer(proof);
+    if ("token" in proof) externalTokens.push(proof.token);
+    return queries();
+  });
+  if (answer.kind === "factors") throw new Error("a login with open factors was taken for a complete one");
+  return answer.tokens;
+}
+
+function enrolled(query: AuthQuery, controller: string): AuthQuery {
+  if (query.typeId === "EXT-JWT" || query.isTotpEnrolled === true) return query;
+  const text = `${controller} asks for a one-time code, and this identity has no authenticator app: log in once in a browser, or with a program that enrolls one`;
+  throw new AuthenticationError("SECOND_FACTOR_REQUIRED", text);
+}
+
+interface OidcSessionOptions {
+  readonly parts: LoginParts;
+  readonly path: string;
+  readonly tokens: OidcTokens;
+  readonly externalTokens: readonly string[];
+  /** Whose certificate the session is bound to. */
+  readonly bound: Identity | undefined;
+  /** For router connections. */
+  readonly identity: Identity;
+}
+
+class OidcSession implements HeldLogin {
+  readonly #o: OidcSessionOptions;
+  #tokens: OidcTokens;
+  #credential: ApiCredential;
+  #bound: Identity | undefined;
+  #caPem: string;
+  #identity: Identity;
+  #refresh: TokenRefresh | undefined;
+
+  constructor(o: OidcSessionOptions) {
+    this.#o = o;
+    this.#tokens = o.tokens;
+    this.#credential = credentialOf(o.tokens, o.externalTokens);
+    this.#bound = o.bound;
+    this.#identity = o.identity;
+    this.#caPem = trustOf(o.parts.credentials);
+  }
+
+  get result(): LoginResult {
+    const { accessToken: token, identityId, identityName } = this.#tokens;
+    return { kind: "oidc", token, identityId, identityName, identity: this.#identity };
+  }
+
+  get credential(): ApiCredential {
+    return this.#credential;
+  }
+
+  get boundIdentity(): Identity | undefined {
+    return this.#bound;
+  }
+
+  keep(events: LoginEvents): void {
+    const { log, controllerUrl } = this.#o.parts;
+    this.#refresh = new TokenRefresh({
+      tokens: this.#tokens,
+      refresh: (tokens) => this.#withProvider((provider) => provider.refresh(tokens)),
+      onRefreshed: (tokens) => {
+        this.#tokens = tokens;
+        this.#credential = credentialOf(tokens, this.#o.externalTokens);
+        events.onToken();
+      },
+      onRefused: (error) => {
+        const fields = { controller: controllerUrl(), reason: errorText(error) };
+        log.info(fields, "the controller does not renew the tokens of the session");
+        events.onGone();
+      },
+      onFailed: (error) => {
+        const fields = { controller: controllerUrl(), reason: errorText(error) };
+        log.warn(fields, "the tokens of the session could not be renewed; it is tried again");
+      },
+    });
+  }
+
+  async recover(): Promise<boolean> {
+    try {
+      return (await this.#refresh?.now()) !== undefined;
+    } catch (error) {
+      if (error instanceof ApiError && error.status < 500 && error.status !== 429) return false;
+      throw error;
+    }
+  }
+
+  trust(caPem: string): void {
+    this.#caPem = caPem;
+    this.#bound = this.#bound && withTrust(this.#bound, caPem);
+    this.#identity = withTrust(this.#identity, caPem);
+  }
+
+  stop(): void {
+    this.#refresh?.stop();
+  }
+
+  async end(signal: AbortSignal): Promise<void> {
+    await this.#withProvider((provider) => provider.end(this.#tokens, signal));
+  }
+
+  /** Tokens are renewed seldom: no connection is kept for it. */
+  async #withProvider<T>(work: (provider: OidcLogin) => Promise<T>): Promise<T> {
+    const { parts, path } = this.#o;
+    const baseUrl = parts.controllerUrl();
+    const provider = new OidcLogin({ baseUrl, path, ...tlsOf(this.#caPem, this.#bound) });
+    try {
+      return await work(provider);
+    } finally {
+      provider.close();
+    }
+  }
+}
