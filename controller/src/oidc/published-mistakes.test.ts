@@ -71,7 +71,7 @@ async function logInWith(options: CallOptions): Promise<Answer> {
 }
 
 describe("certificates", () => {
-  it("GHSA-mrpr-756c-xm47, GHSA-cc5m-7mhm-xh9f: only the leaf of a connection proves who it is", async () => {
+  it("GHSA-mrpr-756c-xm47: only the leaf of a connection proves who it is (also GHSA-cc5m-7mhm-xh9f)", async () => {
     const [ann, bob] = [await holder(), await holder()];
     const stranger = await (await TestAuthority.create()).issue({ commonName: "stranger" });
     expect((await logInWith(ann)).status).toBe(302);
@@ -104,7 +104,7 @@ describe("certificates", () => {
     expect((await ask(access_token)).status).toBe(200);
   });
 
-  it("GHSA-6v5r-p2wr-q492, #3855: certificates of a session are shown to that session only", async () => {
+  it("GHSA-6v5r-p2wr-q492: certificates of a session are shown to that session only (also #3855)", async () => {
     const { username } = await makeUser(c);
     const [own, other] = [await logIn(c, username), await logIn(c, username)];
     const path = `${CLIENT}/current-api-session/certificates`;
@@ -132,14 +132,14 @@ describe("certificates", () => {
 });
 
 describe("requests", () => {
-  it("GHSA-q8g9-jc4c-jp6q, GHSA-j952-6x8x-jmj6: a body beyond the limit is refused before it is read, without a login", async () => {
+  it("GHSA-q8g9-jc4c-jp6q: a body beyond the limit is refused before it is read, without a login (also GHSA-j952-6x8x-jmj6)", async () => {
     for (const path of ["/oidc/oauth/token", "/oidc/login/password", "/oidc/authorize", "/oidc/revoke"]) {
       const headers = { "content-type": FORM_TYPE };
       expect((await c.call("POST", path, { headers, body: "x".repeat(1_100_000) })).status).toBe(413);
     }
   });
 
-  it("#3788, #3575: the token endpoint answers malformed input with the error of the standard", async () => {
+  it("#3788: the token endpoint answers malformed input with the error of the standard (also #3575)", async () => {
     const post = (body: string, type = FORM_TYPE) =>
       c.call("POST", "/oidc/oauth/token", { body, headers: { "content-type": type } });
     expect(errorOf(await post(""))).toEqual([400, "invalid_request"]);
@@ -167,7 +167,7 @@ describe("requests", () => {
     expect([page.status, page.headers["content-type"]]).toEqual([401, "text/html; charset=utf-8"]);
   });
 
-  it("#2689, #2659: the id of a form login may be in the query, and another media type is 415", async () => {
+  it("#2689: the id of a form login may be in the query, and another media type is 415 (also #2659)", async () => {
     const { username } = await makeUser(c);
     const flow = new OidcFlow(c);
     for (const name of ["authRequestID", "id"]) {
@@ -180,7 +180,7 @@ describe("requests", () => {
     expect([answer.status, answer.json.code]).toEqual([415, "UNSUPPORTED_MEDIA_TYPE"]);
   });
 
-  it("#3696, #2737, #2674: the issuer follows a known host, in one form, and no other host", async () => {
+  it("#3696: the issuer follows a known host, in one form, and no other host (also #2737, #2674)", async () => {
     const issuer = async (host: string) =>
       (await c.call("GET", "/oidc/.well-known/openid-configuration", { headers: { host } })).json?.issuer;
     expect(await issuer("localhost")).toBe("https://localhost/oidc");
@@ -193,7 +193,7 @@ describe("requests", () => {
 });
 
 describe("factors", () => {
-  it("#3193, #3496: the query says whether codes are enrolled, and an enrollment within the login counts", async () => {
+  it("#3193: the query says whether codes are enrolled, and an enrollment within the login counts (also #3496)", async () => {
     const authPolicyId = await c.make(
       "auth-policies",
       authPolicy(`codes-${count}`, { secondary: { requireTotp: true } }),
@@ -253,7 +253,7 @@ describe("factors", () => {
 });
 
 describe("sessions and their tokens", () => {
-  it("#3059, #2460, #1960: refresh and exchange keep the session, its factors and its scopes", async () => {
+  it("#3059: refresh and exchange keep the session, its factors and its scopes (also #2460, #1960)", async () => {
     const { username } = await makeUser(c);
     const flow = new OidcFlow(c);
     const first = await logIn(c, username, flow);
@@ -296,7 +296,7 @@ describe("sessions and their tokens", () => {
     expect(errorOf(await flow.token(flow.refreshFields(tokens.refresh_token)))).toEqual([400, "invalid_grant"]);
   });
 
-  it("#3673, #3681, #3760, #3764: revocations leave when their tokens have ended", async () => {
+  it("#3673: revocations leave when their tokens have ended (also #3681, #3760, #3764)", async () => {
     const { username } = await makeUser(c);
     const { access_token } = await logIn(c, username);
     const revoked = await postForm(c, "/oidc/revoke", [
@@ -310,7 +310,7 @@ describe("sessions and their tokens", () => {
     await expect(c.model.revocations.get(jti)).rejects.toMatchObject({ status: 404 });
   });
 
-  it("#2999, #2997: what the session says of its authenticator is the row's", async () => {
+  it("#2999: what the session says of its authenticator is the row's (also #2997)", async () => {
     const { username } = await makeUser(c);
     const { access_token } = await logIn(c, username);
     const { data } = (await c.call("GET", `${CLIENT}/current-api-session`, bearer(access_token))).json;
@@ -377,7 +377,7 @@ describe("service tokens and dials", () => {
   const dial = (sessionToken: string, apiSessionToken: string) =>
     c.fabricModel.authorizeDial({ sessionToken, apiSessionToken, routerId: router, checksPosture: false });
 
-  it("#4126, #4142, #4146: a service token has the id of the stored session, and asking again gives that session", async () => {
+  it("#4126: a service token has the id of the stored session, and asking again gives that session (also #4142, #4146)", async () => {
     const { token, session } = await dialler();
     expect(claimsOf(session.token)).toMatchObject({
       jti: session.id,
