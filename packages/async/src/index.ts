@@ -10,6 +10,7 @@
  * | run tasks side by side and refuse those beyond a bound | {@link Pool} |
  * | do work for each item of a list, some at a time | {@link mapLimit} |
  * | run tasks one after the other | {@link SerialQueue} |
+ * | let other work go on during long work | {@link TimeSlice} |
  * | keep at most so many entries | {@link BoundedMap} |
  * | keep a set of small numbers, one bit each | {@link Bitset} |
  * | call everyone who subscribed | {@link Listeners} |
@@ -96,4 +97,5 @@ export { BoundedMap } from "./bounded-map.ts";
 export { errorText } from "./error-text.ts";
 export { Listeners } from "./listeners.ts";
 export { mapLimit, Pool, type PoolOptions, SerialQueue } from "./tasks.ts";
+export { TimeSlice } from "./time-slice.ts";
 export { abortable, MAX_TIMER_MS, pause, untilAborted } from "./waits.ts";

@@ -47,6 +47,7 @@ export function control(context: Assembly, forwarder: Forwarder): { controllers:
     window,
     controllers,
     log,
+    hasEdgeListener: edges.length > 0,
     edgeAddresses: () =>
       edges.map((l) => ({
         protocol: l.address.protocol,

@@ -1,5 +1,5 @@
 import type { RouterConfig } from "@sallyport/router-config";
-import { type Address, AddressError, InspectionKey, parseAddress, RouterBinding } from "@sallyport/wire";
+import { type Address, AddressError, parseAddress, RouterBinding } from "@sallyport/wire";
 import { xgressOptions } from "../config/options.ts";
 import type { Control } from "../control/control.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
@@ -31,8 +31,6 @@ export async function tunneler(
   const creations = new Histogram();
   counts.timers.set("xgress_edge_tunnel.terminator.create_timer", creations);
   const tunnel = control.startTunnel({ servicePollMs: options.svcPollRate });
-  control.inspection.register(InspectionKey.RouterDataModel, () => tunnel.inspectModel());
-  control.inspection.register("router-data-model-index", () => tunnel.modelPosition());
   const overlay = await startTunneler({
     mode: options,
     routerId,

@@ -27,6 +27,7 @@ import type {
   Unsubscribe,
 } from "./control-plane.ts";
 import type { Controllers } from "./controllers/controllers.ts";
+import { DataModelSubscription } from "./data-model/data-model-subscription.ts";
 import { expectReply } from "./errors.ts";
 import { InspectionRegistry } from "./inspection-registry.ts";
 import { KnownApiSessions, RemovedSessions } from "./sessions/api-sessions.ts";
@@ -44,6 +45,8 @@ export interface ControlOptions {
   readonly controllers: Controllers;
   /** Where SDKs reach this router; empty without an edge listener. */
   readonly edgeAddresses: () => readonly EdgeAddress[];
+  /** SDKs with access tokens are admitted by the data model. */
+  readonly hasEdgeListener: boolean;
   readonly heartbeatIntervalMs: number;
   readonly validate: { chunkSize: number; minPauseMs: number; maxPauseMs: number };
   readonly connectEvents: { enabled: boolean; batchIntervalMs: number; fullSyncIntervalMs: number };
@@ -61,6 +64,7 @@ export class Control implements ControlPlane {
   readonly #log: Logger;
   readonly #apiSessions = new KnownApiSessions();
   readonly #removed = new RemovedSessions();
+  readonly #dataModel: DataModelSubscription;
   readonly #sessionListeners = new Listeners<[token: string]>();
   readonly #lostListeners = new Listeners<[id: string, outcome: TerminatorAnswer]>();
   readonly #heartbeats: SessionHeartbeats;
@@ -79,12 +83,14 @@ export class Control implements ControlPlane {
     this.#log = log;
     this.#rateLimited = o.rateLimited;
     this.#heartbeats = new SessionHeartbeats(o);
+    this.#dataModel = new DataModelSubscription({ controllers, log });
+    if (o.hasEdgeListener) this.#dataModel.follow();
     this.#sync = new EdgeSync({
       controllers,
       log,
       apiSessions: this.#apiSessions,
       addresses: o.edgeAddresses,
-      followsDataModel: () => this.#tunnel !== undefined,
+      followsDataModel: () => this.#dataModel.isFollowing,
       onSessionsRemoved: (tokens) => this.#sessionsRemoved(tokens),
     });
     this.#removals = new TerminatorRemovals({ controllers, window: o.window, log });
@@ -122,6 +128,8 @@ export class Control implements ControlPlane {
       InspectionKey.TunnelTerminators,
       () => this.#tunnel?.inspect() ?? { entries: [], errors: null },
     );
+    this.inspection.register(InspectionKey.RouterDataModel, () => this.#dataModel.inspect());
+    this.inspection.register("router-data-model-index", () => this.#dataModel.position());
     this.inspection.register(InspectionKey.IdentityConnections, () => this.#connectEvents.statuses());
   }
 
@@ -176,9 +184,10 @@ export class Control implements ControlPlane {
 
   /** The side of the router's own tunneler, which from now on follows its services. To be called once. */
   startTunnel(o: { servicePollMs: number }): TunnelControl {
+    this.#dataModel.follow();
     this.#tunnel = new TunnelControl({
       ...{ routerId: this.routerId, controllers: this.#controllers, removals: this.#removals, log: this.#log },
-      ...{ ...this.#rateLimited, servicePollMs: o.servicePollMs },
+      ...{ ...this.#rateLimited, servicePollMs: o.servicePollMs, model: this.#dataModel },
     });
     return this.#tunnel;
   }
@@ -261,6 +270,7 @@ export class Control implements ControlPlane {
     this.#heartbeats.close();
     this.#terminators.close();
     this.#tunnel?.close();
+    this.#dataModel.close();
     this.#removals.close();
     this.#connectEvents.close();
   }

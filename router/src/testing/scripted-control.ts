@@ -30,6 +30,7 @@ export async function startScriptedControl(identities: ControlIdentities): Promi
   const controller = await ScriptedController.start(identities.controller);
   const controllers = testControllers(identities.router);
   const control = new Control({
+    hasEdgeListener: false,
     routerId: "router1",
     controllers,
     log: silentLogger,

@@ -1,5 +1,5 @@
+import { TimeSlice } from "@sallyport/async";
 import type { DataModelState } from "../../fabric/data-model/data-model-source.ts";
-import { TimeSlice } from "../event-loop.ts";
 import type { EncodedEvent } from "./events.ts";
 
 /**

@@ -1,7 +1,7 @@
+import { TimeSlice } from "@sallyport/async";
 import { expect, test } from "vitest";
 import { PolicyIndex, type PolicyRows } from "../../policy/policy-index.ts";
 import type { RoleSelector } from "../../policy/selector.ts";
-import { TimeSlice } from "../event-loop.ts";
 
 const SERVICES = 10_000;
 const POLICIES = 1_000;

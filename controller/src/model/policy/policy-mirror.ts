@@ -1,3 +1,4 @@
+import { TimeSlice } from "@sallyport/async";
 import { sql } from "kysely";
 import { PolicyIndex, type PolicyRows, type ServicePolicy } from "../../policy/policy-index.ts";
 import type { RouterPolicy } from "../../policy/router-access.ts";
@@ -7,7 +8,6 @@ import type { ChangeRow } from "../../store/change-log.ts";
 import { likely } from "../../store/driver/statement.ts";
 import type { ChangeKind, PolicyBefore } from "../../store/logged-write.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { TimeSlice } from "../event-loop.ts";
 import { selectedChecks } from "../posture/posture-checks.ts";
 import type { Grant } from "./access.ts";
 import {

@@ -1,4 +1,10 @@
-import { type Channel, ControlHello, type ControllerCapability, type VersionInfo } from "@sallyport/wire";
+import {
+  type Channel,
+  ControlHello,
+  type ControllerCapability,
+  hasCapability,
+  type VersionInfo,
+} from "@sallyport/wire";
 
 /** One connected controller. Lives as long as its channel: a reconnect makes a new one with the same id. */
 export class ControllerConnection {
@@ -9,7 +15,7 @@ export class ControllerConnection {
   /** Address that was dialled, `tls:host:port`. */
   readonly address: string;
   readonly connectedAt: number;
-  readonly #capabilities: bigint;
+  readonly #capabilities: Buffer | undefined;
   #lastLatency: { ms: number; at: number } | undefined;
 
   constructor(o: { channel: Channel; version: VersionInfo; address: string; now: number }) {
@@ -18,11 +24,13 @@ export class ControllerConnection {
     this.version = o.version;
     this.address = o.address;
     this.connectedAt = o.now;
-    this.#capabilities = bigEndian(o.channel.result.get(ControlHello.Capabilities));
+    const { result } = o.channel;
+    // In the result of a grouped channel, header 12 names the kind of connection.
+    this.#capabilities = result.get(ControlHello.CapabilitiesV2) ?? result.get(ControlHello.Capabilities);
   }
 
   has(capability: (typeof ControllerCapability)[keyof typeof ControllerCapability]): boolean {
-    return ((this.#capabilities >> BigInt(capability)) & 1n) === 1n;
+    return hasCapability(this.#capabilities, capability);
   }
 
   /** A heartbeat was answered. */
@@ -42,8 +50,4 @@ export class ControllerConnection {
     const silence = now - this.#lastLatency.at;
     return this.#lastLatency.ms > o.unresponsiveAfterMs || silence > o.sendIntervalMs + o.unresponsiveAfterMs;
   }
-}
-
-function bigEndian(bytes: Buffer | undefined): bigint {
-  return bytes === undefined || bytes.length === 0 ? 0n : BigInt(`0x${bytes.toString("hex")}`);
 }

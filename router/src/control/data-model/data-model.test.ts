@@ -12,7 +12,9 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ScriptedController, testControllers } from "../../testing/scripted-controller.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { DataModelSubscription } from "./data-model-subscription.ts";
-import { compareModels, NetworkModel } from "./network-model.ts";
+import { ChangeSetReader } from "./event-reader.ts";
+import { compareModels } from "./model-comparison.ts";
+import { applyChanges, modelOf, type NetworkModel } from "./network-model.ts";
 
 type EventInit = Parameters<typeof encodeControl<typeof edgeCtrlPb.DataState_EventSchema>>[1];
 
@@ -52,120 +54,208 @@ const NETWORK: EventInit[] = [
   members("bind", Related.RelatedIdentity, ["r1"]),
 ];
 
-const decoded = (events: EventInit[], index: bigint, timelineId = "t") =>
-  decodeControl(
-    edgeCtrlPb.DataStateSchema,
-    encodeControl(edgeCtrlPb.DataStateSchema, { events, endIndex: index, timelineId } as never),
-  );
-const changes = (events: EventInit[], index: bigint, isSynthetic = false) =>
-  decodeControl(
-    edgeCtrlPb.DataState_ChangeSetSchema,
-    encodeControl(edgeCtrlPb.DataState_ChangeSetSchema, { changes: events, index, isSynthetic } as never),
+const stateOf = (events: EventInit[], index: bigint, timelineId = "t") =>
+  modelOf(encodeControl(edgeCtrlPb.DataStateSchema, { events, endIndex: index, timelineId } as never));
+const setOf = (events: EventInit[], index: bigint, more: { isSynthetic?: boolean; previousIndex?: bigint } = {}) =>
+  new ChangeSetReader(
+    encodeControl(edgeCtrlPb.DataState_ChangeSetSchema, { changes: events, index, ...more } as never),
   );
 
 describe("what a router keeps of the network", () => {
   let model: NetworkModel;
 
-  beforeEach(() => {
-    model = new NetworkModel("r1");
-    model.replace(decoded(NETWORK, 5n));
+  const change = (events: EventInit[], index: bigint, more = {}) => applyChanges(model, setOf(events, index, more));
+  const own = () => model.tunnelIdentity("r1");
+
+  beforeEach(async () => {
+    model = await stateOf(NETWORK, 5n);
+    model.takeTouched();
   });
 
-  it("is its own identity with what policies give it", () => {
-    const own = model.own();
-    expect(own).toMatchObject({ id: "r1", appData: { site: "x" }, defaultCost: 9, defaultPrecedence: 1 });
-    expect([...(own?.services ?? [])]).toEqual([
+  it("is its own identity with what policies give it", async () => {
+    const identity = own();
+    expect(identity).toMatchObject({ id: "r1", appData: { site: "x" }, defaultCost: 9, defaultPrecedence: 1 });
+    expect([...(identity?.services ?? [])]).toEqual([
       ["s1", expect.objectContaining({ name: "name of s1", canDial: true, canBind: false, isEncrypted: true })],
       ["s2", expect.objectContaining({ canDial: false, canBind: true, isEncrypted: false })],
     ]);
-    expect(own?.services.get("s1")?.configs).toEqual(new Map([["host.v1", { port: 1 }]]));
+    expect(identity?.services.get("s1")?.configs).toEqual(new Map([["host.v1", { port: 1 }]]));
   });
 
-  it("has configs of the identity's own before those of the service, and its costs", () => {
+  it("has configs of the identity's own before those of the service, and its costs", async () => {
     const more = {
       serviceConfigs: { s1: { configs: { t1: "c2" } } },
       serviceHostingCosts: { s2: 70 },
       serviceHostingPrecedences: { s2: 2 },
     };
-    model.change(changes([identity("r1", more, Action.Update)], 6n));
-    expect(model.own()?.services.get("s1")?.configs.get("host.v1")).toEqual({ port: 2 });
-    expect(model.own()?.services.get("s2")).toMatchObject({ cost: 70, precedence: 2 });
+    await change([identity("r1", more, Action.Update)], 6n);
+    expect(own()?.services.get("s1")?.configs.get("host.v1")).toEqual({ port: 2 });
+    expect(own()?.services.get("s2")).toMatchObject({ cost: 70, precedence: 2 });
   });
 
-  it("follows members that come and go, deletions, and policies that are written again", () => {
-    model.change(changes([members("dial", Related.RelatedService, ["s3"])], 6n));
-    expect([...(model.own()?.services.keys() ?? [])]).toEqual(["s1", "s3", "s2"]);
-    model.change(changes([put(policy("dial", PolicyType.DialPolicy).model, Action.Update)], 7n));
-    expect(model.own()?.services.has("s3")).toBe(true);
-    model.change(changes([members("dial", Related.RelatedIdentity, ["r1"], false)], 8n));
-    expect([...(model.own()?.services.keys() ?? [])]).toEqual(["s2"]);
-    model.change(changes([put({ case: "service", value: { id: "s2" } }, Action.Delete)], 9n));
-    expect(model.own()?.services.size).toBe(0);
-    model.change(changes([identity("r1", {}, Action.Delete)], 10n));
-    expect(model.own()).toBeUndefined();
+  it("follows members that come and go, deletions, and policies that are written again", async () => {
+    await change([members("dial", Related.RelatedService, ["s3"])], 6n);
+    expect([...(own()?.services.keys() ?? [])]).toEqual(["s1", "s3", "s2"]);
+    await change([put(policy("dial", PolicyType.DialPolicy).model, Action.Update)], 7n);
+    expect(own()?.services.has("s3")).toBe(true);
+    await change([members("dial", Related.RelatedIdentity, ["r1"], false)], 8n);
+    expect([...(own()?.services.keys() ?? [])]).toEqual(["s2"]);
+    await change([put({ case: "service", value: { id: "s2" } }, Action.Delete)], 9n);
+    expect(own()?.services.size).toBe(0);
+    await change([identity("r1", {}, Action.Delete)], 10n);
+    expect(own()).toBeUndefined();
   });
 
-  it("gives nothing to a disabled identity, and takes it up again", () => {
-    model.change(changes([identity("r1", { disabled: true }, Action.Update)], 6n));
-    expect(model.own()).toBeUndefined();
-    model.change(changes([identity("r1", {}, Action.Update)], 7n));
-    expect(model.own()?.services.size).toBe(2);
+  it("gives nothing to a disabled identity, and takes it up again", async () => {
+    await change([identity("r1", { disabled: true }, Action.Update)], 6n);
+    expect(own()).toBeUndefined();
+    await change([identity("r1", {}, Action.Update)], 7n);
+    expect(own()?.services.size).toBe(2);
   });
 
-  it("takes a policy that asks for posture for none: a router reports no posture", () => {
-    model.change(changes([members("dial", Related.RelatedPostureCheck, ["p1"])], 6n));
-    expect([...(model.own()?.services.keys() ?? [])]).toEqual(["s2"]);
-    model.change(changes([members("dial", Related.RelatedPostureCheck, ["p1"], false)], 7n));
-    expect(model.own()?.services.has("s1")).toBe(true);
+  it("takes a policy that asks for posture for none: a router reports no posture", async () => {
+    await change([members("dial", Related.RelatedPostureCheck, ["p1"])], 6n);
+    expect([...(own()?.services.keys() ?? [])]).toEqual(["s2"]);
+    await change([members("dial", Related.RelatedPostureCheck, ["p1"], false)], 7n);
+    expect(own()?.services.has("s1")).toBe(true);
   });
 
-  it("ignores what it knows already, and takes synthetic changes whatever their index", () => {
-    expect(model.change(changes([identity("r1", {}, Action.Delete)], 5n))).toBe(false);
-    expect(model.own()).toBeDefined();
-    expect(model.change(changes([service("s1", [])], 1n, true))).toBe(true);
-    expect(model.own()?.services.get("s1")?.configs.size).toBe(0);
+  it("ignores what it knows already, and takes synthetic changes whatever their index", async () => {
+    expect(await change([identity("r1", {}, Action.Delete)], 5n)).toBe("known");
+    expect(own()).toBeDefined();
+    expect(await change([service("s1", [])], 1n, { isSynthetic: true })).toBe("taken");
+    expect(own()?.services.get("s1")?.configs.size).toBe(0);
     expect(model.index).toBe(5n);
   });
 
-  it("is incomplete until the last part of a large state is there", () => {
-    model.replace(decoded(NETWORK, 6n, "t/parts/7"));
+  it("is incomplete until the last part of a large state is there", async () => {
+    model = await stateOf(NETWORK, 6n, "t/parts/7");
     expect(model.isComplete).toBe(false);
-    model.change(changes([], 0n, true));
+    await change([], 0n, { isSynthetic: true });
     expect(model.isComplete).toBe(false);
-    model.change(changes([], 7n));
+    await change([], 7n);
     expect(model.isComplete).toBe(true);
   });
 
-  it("survives members of unknown policies, unknown config types and data that is no JSON", () => {
-    model.change(
-      changes(
-        [
-          members("unheard-of", Related.RelatedService, ["s1"]),
-          put({ case: "config", value: { id: "c1", typeId: "unheard-of", name: "c1", dataJson: "{" } }),
-          identity("r1", { appDataJson: Buffer.from("no json") }, Action.Update),
-        ],
-        6n,
-      ),
-    );
-    expect(model.own()).toMatchObject({ appData: {} });
-    expect(model.own()?.services.get("s1")?.configs.size).toBe(0);
+  it("says whom a change concerns", async () => {
+    const touchedBy = async (events: EventInit[], index: bigint) => {
+      await change(events, index);
+      const { identities, sessions, haveKeysChanged } = model.takeTouched();
+      return [identities === "all" ? "all" : [...identities].sort(), [...sessions], haveKeysChanged];
+    };
+    expect(await touchedBy([members("bind", Related.RelatedIdentity, ["somebody"])], 6n)).toEqual([
+      ["somebody"],
+      [],
+      false,
+    ]);
+    expect(await touchedBy([service("s1")], 7n)).toEqual([["r1", "somebody"], [], false]);
+    expect(await touchedBy([service("s3")], 8n)).toEqual([[], [], false]);
+    const check = put({ case: "postureCheck", value: { id: "p1", name: "p1" } } as never);
+    expect(await touchedBy([members("bind", Related.RelatedPostureCheck, ["p1"])], 9n)).toEqual([
+      ["r1", "somebody"],
+      [],
+      false,
+    ]);
+    expect(await touchedBy([check], 10n)).toEqual([["r1", "somebody"], [], false]);
+    expect(await touchedBy([put({ case: "publicKey", value: { kid: "k" } } as never)], 11n)).toEqual([[], [], true]);
+    const revoked = (id: string, type: string) => put({ case: "revocation", value: { id, type } } as never);
+    expect(await touchedBy([revoked("a", "API_SESSION")], 12n)).toEqual([[], ["a"], false]);
+    expect(await touchedBy([revoked("r1", "IDENTITY")], 13n)).toEqual([["r1"], [], false]);
+    expect(await touchedBy([revoked("j", "JTI")], 14n)).toEqual(["all", [], false]);
+    expect(await touchedBy([put({ case: "service", value: { id: "s1" } }, Action.Delete)], 15n)).toEqual([
+      ["r1", "somebody"],
+      [],
+      false,
+    ]);
   });
 
-  it("says how it differs from what it should be", () => {
-    const wanted = new NetworkModel("r1");
-    wanted.replace(decoded(NETWORK, 5n));
-    expect(compareModels(wanted, model)).toMatchObject({ diffs: [], copyEntityCounts: { service: 3, identity: 1 } });
-    model.change(
-      changes(
-        [
-          put({ case: "service", value: { id: "s3" } }, Action.Delete),
-          service("s4"),
-          members("bind", Related.RelatedIdentity, ["r1"], false),
-        ],
-        6n,
-      ),
+  it("forgets what a deleted entity was in, so that one with its place has nothing of it", async () => {
+    const gone = put({ case: "identity", value: { id: "somebody" } }, Action.Delete);
+    await change(
+      [gone, identity("new"), put({ case: "service", value: { id: "s1" } }, Action.Delete), service("s9")],
+      6n,
     );
-    expect(compareModels(wanted, model).diffs.map(({ entityId, diffType }) => [entityId, diffType])).toEqual([
+    expect([...model.policiesOf("new")]).toEqual([]);
+    expect([...(own()?.services.keys() ?? [])]).toEqual(["s2"]);
+    await change([identity("somebody")], 7n);
+    expect([...model.policiesOf("somebody")]).toEqual([]);
+  });
+
+  it("has a service by its present name only", async () => {
+    await change([put({ case: "service", value: { id: "s1", name: "other" } }, Action.Update)], 6n);
+    expect([model.serviceNamed("name of s1"), model.serviceNamed("other")?.id]).toEqual([undefined, "s1"]);
+  });
+
+  it("keeps a revocation until no token can meet it, whatever the controller forgets", async () => {
+    const at = (seconds: number) => ({ seconds: BigInt(seconds), nanos: 0 });
+    const revoked = (action: edgeCtrlPb.DataState_Action) =>
+      put({ case: "revocation", value: { id: "j", type: "JTI", expiresAt: at(1_000) } } as never, action);
+    await change([revoked(Action.Create)], 6n);
+    await change([revoked(Action.Delete)], 7n);
+    expect(model.revocations.get("j")).toEqual({ id: "j", type: "JTI", expiresAt: 1_000_000, issuedBefore: undefined });
+    model.sweepRevocations(1_029_000);
+    expect(model.revocations.size).toBe(1);
+    model.sweepRevocations(1_030_000);
+    expect(model.revocations.size).toBe(0);
+  });
+
+  it("does not take changes before which others are missing", async () => {
+    expect(await change([service("s8")], 9n, { previousIndex: 7n })).toBe("gap");
+    expect([model.index, model.services.has("s8")]).toEqual([5n, false]);
+    expect(await change([service("s8")], 9n, { previousIndex: 5n })).toBe("taken");
+    expect(model.index).toBe(9n);
+  });
+
+  it("reads fields in any order, long lists, and passes over kinds of later versions", async () => {
+    const ids = Array.from({ length: 2_500 }, (_, i) => `i${i}`);
+    await change([...ids.map((id) => identity(id)), members("dial", Related.RelatedIdentity, ids)], 6n);
+    expect(ids.every((id) => [...model.policiesOf(id)].length === 1)).toBe(true);
+    const router = put({ case: "router", value: { id: "r1", name: "r1" } } as never);
+    expect(await change([router], 7n)).toBe("taken");
+    // Unknown fields of all wire types; the model before the action.
+    const service = Buffer.from(encodeControl(edgeCtrlPb.DataState_ServiceSchema, { id: "s2" }));
+    const event = Buffer.concat([Buffer.of(0x5a, service.length), service, Buffer.from("0802f80701", "hex")]);
+    const set = Buffer.concat([
+      Buffer.of(0x08, 8, 0x1a, event.length),
+      event,
+      Buffer.from("9d0601020304a10601020304050607089a0602ffff", "hex"),
+    ]);
+    expect(await applyChanges(model, new ChangeSetReader(set))).toBe("taken");
+    expect(model.services.has("s2")).toBe(false);
+  });
+
+  it.each(["0a05", "0aff", "0a0382010a", "0b", "0affffffff7f"])("is no state: %s", async (hex) => {
+    await expect(modelOf(Buffer.from(hex, "hex"))).rejects.toThrow();
+  });
+
+  it("survives members of unknown policies, unknown config types and data that is no JSON", async () => {
+    await change(
+      [
+        members("unheard-of", Related.RelatedService, ["s1"]),
+        put({ case: "config", value: { id: "c1", typeId: "unheard-of", name: "c1", dataJson: "{" } }),
+        identity("r1", { appDataJson: Buffer.from("no json") }, Action.Update),
+      ],
+      6n,
+    );
+    expect(own()).toMatchObject({ appData: {} });
+    expect(own()?.services.get("s1")?.configs.size).toBe(0);
+  });
+
+  it("says how it differs from what it should be", async () => {
+    const wanted = await stateOf(NETWORK, 5n);
+    expect(await compareModels(wanted, model)).toMatchObject({
+      diffs: [],
+      copyEntityCounts: { service: 3, identity: 2 },
+    });
+    await change(
+      [
+        put({ case: "service", value: { id: "s3" } }, Action.Delete),
+        service("s4"),
+        members("bind", Related.RelatedIdentity, ["r1"], false),
+      ],
+      6n,
+    );
+    expect((await compareModels(wanted, model)).diffs.map(({ entityId, diffType }) => [entityId, diffType])).toEqual([
       ["s3", "missing"],
       ["s4", "extra"],
       ["bind", "different"],
@@ -199,13 +289,9 @@ describe("the subscription", () => {
     while (!condition()) await new Promise(setImmediate);
   };
   const start = (times: { subscriptionMs?: number; catchUpMs?: number } = {}) => {
-    subscription = new DataModelSubscription({
-      controllers,
-      routerId: "r1",
-      onChange: (model) => told.push(model),
-      log: silentLogger,
-      times,
-    });
+    subscription = new DataModelSubscription({ controllers, log: silentLogger, times });
+    subscription.onChange((model) => told.push(model));
+    subscription.follow();
   };
 
   beforeEach(async () => {
@@ -273,11 +359,11 @@ describe("the subscription", () => {
     await subscribed(first);
     await sendState(first, 5n);
     await until(() => told.length === 1);
-    expect(subscription.model.own()?.services.has("s1")).toBe(true);
+    expect(subscription.model.tunnelIdentity("r1")?.services.has("s1")).toBe(true);
     const restored = NETWORK.filter((event) => event.model?.case !== "servicePolicyChange");
     await sendState(first, 1n, restored, "restored");
     await until(() => told.length === 2);
-    expect([...(subscription.model.own()?.services.keys() ?? [])]).toEqual([]);
+    expect([...(subscription.model.tunnelIdentity("r1")?.services.keys() ?? [])]).toEqual([]);
     expect([subscription.model.index, subscription.model.timeline]).toEqual([1n, "restored"]);
     const body = encodeControl(edgeCtrlPb.DataState_ChangeSetSchema, {
       changes: [members("bind", Related.RelatedService, ["s2"]), members("bind", Related.RelatedIdentity, ["r1"])],
@@ -285,7 +371,7 @@ describe("the subscription", () => {
     } as never);
     (await first.channel()).send({ contentType: EdgeCtrlType.DataStateChangeSet, body });
     await until(() => told.length === 3);
-    expect([...(subscription.model.own()?.services.keys() ?? [])]).toEqual(["s2"]);
+    expect([...(subscription.model.tunnelIdentity("r1")?.services.keys() ?? [])]).toEqual(["s2"]);
   });
 
   it("asks again when the controller is at an index whose changes did not come", async () => {
@@ -327,6 +413,78 @@ describe("the subscription", () => {
     controllers.setEndpoints([old.address, second.address]);
     expect(await subscribed(second)).toMatchObject({ currentIndex: 5n, timelineId: "t" });
     expect(old.received.some(({ contentType }) => contentType === EdgeCtrlType.SubscribeToDataModel)).toBe(false);
+  });
+
+  it("keeps the model in force until the last part of a new one is here", async () => {
+    start();
+    controllers.setEndpoints([first.address]);
+    await subscribed(first);
+    await sendState(first, 5n);
+    await until(() => told.length === 1);
+    const channel = await first.channel();
+    const change = (events: EventInit[], fields: object) => {
+      const body = encodeControl(edgeCtrlPb.DataState_ChangeSetSchema, { changes: events, ...fields } as never);
+      channel.send({ contentType: EdgeCtrlType.DataStateChangeSet, body });
+    };
+    const inForce = () => [...(subscription.model.tunnelIdentity("r1")?.services.keys() ?? [])];
+    await sendState(
+      first,
+      8n,
+      NETWORK.filter((event) => event.model?.case !== "servicePolicyChange"),
+      "t/parts/9",
+    );
+    change([members("dial", Related.RelatedService, ["s1"])], { isSynthetic: true, index: 9n });
+    await channel.request({ contentType: 1 });
+    expect([subscription.model.index, inForce(), told.length]).toEqual([5n, ["s1", "s2"], 1]);
+    change([members("dial", Related.RelatedIdentity, ["r1"])], { index: 9n });
+    await until(() => told.length === 2);
+    expect([subscription.model.index, inForce()]).toEqual([9n, ["s1"]]);
+  });
+
+  it("takes nothing meant for another subscription, and asks when changes are missing", async () => {
+    start();
+    controllers.setEndpoints([first.address]);
+    const { subscriptionId } = await subscribed(first);
+    expect(subscriptionId).not.toBe("");
+    await sendState(first, 5n);
+    await until(() => told.length === 1);
+    const channel = await first.channel();
+    const change = (index: bigint, id: string, fields = {}) => {
+      const body = encodeControl(edgeCtrlPb.DataState_ChangeSetSchema, {
+        changes: [service("s8")],
+        index,
+        ...fields,
+      } as never);
+      const headers = new Headers().setString(EdgeCtrlHeader.SubscriptionId, id);
+      channel.send({ contentType: EdgeCtrlType.DataStateChangeSet, headers, body });
+    };
+    change(50n, "another");
+    change(9n, subscriptionId, { previousIndex: 8n });
+    expect(await subscribed(first)).toMatchObject({ currentIndex: 5n, renew: false, subscriptionId });
+    change(6n, subscriptionId, { previousIndex: 5n });
+    await until(() => subscription.model.index === 6n);
+  });
+
+  it("takes the keys of controllers that it is not subscribed to, and nothing else of them", async () => {
+    const second = await ScriptedController.start(await authority.identity("ctrl2"), "ctrl2");
+    second.capabilities = 0x1e;
+    others.push(second);
+    start();
+    controllers.setEndpoints([first.address]);
+    await subscribed(first);
+    await sendState(first, 5n);
+    controllers.setEndpoints([first.address, second.address]);
+    const key = put({ case: "publicKey", value: { kid: "k2" } } as never);
+    const send = async (action: edgeCtrlPb.DataState_Action) => {
+      const changes = [{ ...key, action }, service("s8")];
+      const body = encodeControl(edgeCtrlPb.DataState_ChangeSetSchema, { changes, isSynthetic: true } as never);
+      (await second.channel()).send({ contentType: EdgeCtrlType.DataStateChangeSet, body });
+    };
+    await send(Action.Create);
+    await until(() => subscription.publicKey("k2") !== undefined);
+    expect(subscription.model.services.has("s8")).toBe(false);
+    await send(Action.Delete);
+    await until(() => subscription.publicKey("k2") === undefined);
   });
 
   it("compares its model with one that the controller sends, and takes it over when asked to", async () => {

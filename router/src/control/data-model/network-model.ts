@@ -1,98 +1,175 @@
-import { edgeCtrlPb, knownPrecedence } from "@sallyport/wire";
+import { TimeSlice } from "@sallyport/async";
+import { checkOfWire, type PostureCheck } from "@sallyport/posture";
+import { decodeControl, edgeCtrlPb, knownPrecedence, type Permission } from "@sallyport/wire";
 import { jsonObject, type TunnelerService, type TunnelIdentity } from "../tunnel/tunnel-identity.ts";
+import {
+  type ChangeSetReader,
+  type EntityEvent,
+  type IdentityEvent,
+  type MembersEvent,
+  type ModelEvent,
+  StateReader,
+} from "./event-reader.ts";
+import { type ModelPolicy, PolicyMembers, Slots } from "./policy-members.ts";
 
-type Event = edgeCtrlPb.DataState_Event;
-type ModelIdentity = edgeCtrlPb.DataState_Identity;
+const { DataState_PolicyType: PolicyType, DataState_RelatedEntityType: Related } = edgeCtrlPb;
 
-const { DataState_Action: Action, DataState_PolicyType: PolicyType } = edgeCtrlPb;
-const { DataState_RelatedEntityType: Related } = edgeCtrlPb;
-
-interface Policy {
-  readonly type: edgeCtrlPb.DataState_PolicyType;
-  /** Whether it selects the router's own identity. */
-  selectsOwn: boolean;
-  readonly services: Set<string>;
-  readonly postureChecks: Set<string>;
+interface ModelIdentity {
+  readonly slot: number;
+  readonly isDisabled: boolean;
+  /** The encoded identity, as latin1: decoded where it is used, since there are very many. */
+  readonly bytes: string;
 }
 
-/**
- * The part of the data model that a router stores: its own identity, and all services, configs and policies, because any
- * of them may become relevant. It stores no certificates, revocations and posture checks
- * (docs/protocol/data-model.md, "What it stores").
- */
+export interface ModelService {
+  readonly slot: number;
+  readonly id: string;
+  readonly name: string;
+  readonly isEncrypted: boolean;
+  readonly configIds: readonly string[];
+}
+
+export interface ModelConfig {
+  readonly typeId: string;
+  readonly typeName: string;
+  readonly dataJson: string;
+}
+
+/** Times are milliseconds since 1970. `type`: `JTI`, `API_SESSION`, `IDENTITY`; empty from a controller that does not say. */
+export interface Revocation {
+  readonly id: string;
+  readonly type: string;
+  readonly expiresAt: number;
+  readonly issuedBefore: number | undefined;
+}
+
+/** What changes concern. */
+export interface Touched {
+  identities: Set<string> | "all";
+  /** API sessions that were revoked. */
+  readonly sessions: Set<string>;
+  haveKeysChanged: boolean;
+}
+
+/** Of more identities than this, all are taken as concerned. */
+const MAX_TOUCHED = 1_000;
+
+/** Routers accept tokens for this long after their end, so revocations count that long, too. */
+export const CLOCK_LEEWAY_MS = 30_000;
+
+/** The network as a controller describes it to a router. Source: docs/protocol/data-model.md, "Sallyport's router". */
 export class NetworkModel {
-  readonly #ownId: string;
-  #index = 0n;
-  #timeline = "";
-  #own: ModelIdentity | undefined;
-  readonly #configTypes = new Map<string, string>();
-  readonly #configs = new Map<string, { readonly typeId: string; readonly dataJson: string }>();
-  readonly #services = new Map<string, edgeCtrlPb.DataState_Service>();
-  readonly #policies = new Map<string, Policy>();
-
-  /** @param ownId id of the identity that the router tunnels as: the router's own */
-  constructor(ownId: string) {
-    this.#ownId = ownId;
-  }
-
   /** Of the last state or change set; 0: nothing is known. */
-  get index(): bigint {
-    return this.#index;
-  }
-
-  get timeline(): string {
-    return this.#timeline;
-  }
+  index = 0n;
+  timeline = "";
+  readonly configTypes = new Map<string, string>();
+  readonly configs = new Map<string, { readonly typeId: string; readonly dataJson: string }>();
+  readonly identities = new Map<string, ModelIdentity>();
+  readonly services = new Map<string, ModelService>();
+  readonly policies = new PolicyMembers();
+  readonly checks = new Map<string, PostureCheck>();
+  readonly publicKeys = new Map<string, edgeCtrlPb.DataState_PublicKey>();
+  readonly revocations = new Map<string, Revocation>();
+  readonly identitySlots = new Slots();
+  readonly serviceSlots = new Slots();
+  readonly #servicesByName = new Map<string, ModelService>();
+  #touched = nothing();
 
   /** Whether everything up to the index is here: large states come in parts, under a timeline that names the last index. */
   get isComplete(): boolean {
-    const parts = /\/parts\/(\d+)$/.exec(this.#timeline);
-    return parts === null || this.#index >= BigInt(parts[1] ?? 0);
+    const parts = /\/parts\/(\d+)$/.exec(this.timeline);
+    return parts === null || this.index >= BigInt(parts[1] ?? 0);
   }
 
-  /** Takes a whole state in place of what was known. */
-  replace(state: edgeCtrlPb.DataState): void {
-    this.#own = undefined;
-    for (const table of [this.#configTypes, this.#configs, this.#services, this.#policies]) table.clear();
-    this.#index = state.endIndex;
-    this.#timeline = state.timelineId;
-    for (const event of state.events) this.#apply(event);
+  /** What was concerned since the last call. */
+  takeTouched(): Touched {
+    const touched = this.#touched;
+    this.#touched = nothing();
+    return touched;
+  }
+
+  apply(event: ModelEvent): void {
+    if (event.kind === "members") this.#members(event);
+    else if (event.kind === "identity") this.#identity(event);
+    else this.#entity(event);
+  }
+
+  /** Forgets revocations that no token can meet any more. @param now milliseconds since 1970 */
+  sweepRevocations(now: number): void {
+    for (const { id, expiresAt } of this.revocations.values()) {
+      if (expiresAt + CLOCK_LEEWAY_MS <= now) this.revocations.delete(id);
+    }
+  }
+
+  identity(id: string): edgeCtrlPb.DataState_Identity | undefined {
+    const known = this.identities.get(id);
+    if (known === undefined) return undefined;
+    return decodeControl(edgeCtrlPb.DataState_IdentitySchema, Buffer.from(known.bytes, "latin1"));
+  }
+
+  serviceNamed(name: string): ModelService | undefined {
+    return this.#servicesByName.get(name);
+  }
+
+  /** The policies of the type that select both, whatever posture they ask for. */
+  *granting(identityId: string, serviceId: string, type: Permission): Generator<ModelPolicy> {
+    const [identity, service] = [this.identities.get(identityId), this.services.get(serviceId)];
+    if (identity === undefined || service === undefined) return;
+    for (const policy of this.policies.selecting(identity.slot, service.slot)) {
+      if (policy.type === type) yield policy;
+    }
+  }
+
+  /** The policies that select the identity. */
+  policiesOf(identityId: string): Iterable<ModelPolicy> {
+    const identity = this.identities.get(identityId);
+    return identity === undefined ? [] : this.policies.ofIdentity(identity.slot);
+  }
+
+  *servicesOf(policy: ModelPolicy): Generator<ModelService> {
+    for (const slot of policy.services) {
+      const service = this.services.get(this.serviceSlots.idOf(slot) ?? "");
+      if (service !== undefined) yield service;
+    }
+  }
+
+  /** The configs of a service for an identity, one of a type: its own before those of the service. */
+  configsOf(service: ModelService, identity: edgeCtrlPb.DataState_Identity): ModelConfig[] {
+    const own = Object.values(identity.serviceConfigs[service.id]?.configs ?? {});
+    const byType = new Map<string, ModelConfig>();
+    for (const id of [...service.configIds, ...own]) {
+      const config = this.configs.get(id);
+      const typeName = config === undefined ? undefined : this.configTypes.get(config.typeId);
+      if (config !== undefined && typeName !== undefined) byType.set(config.typeId, { ...config, typeName });
+    }
+    return [...byType.values()];
   }
 
   /**
-   * Takes changes. Those up to the index that is known already are not looked at; synthetic ones always count and leave
-   * the index alone.
-   *
-   * @returns whether they were taken
+   * The identity that the router tunnels as, with what it may dial and host; undefined when there is none, or it is disabled. A policy that asks
+   * for posture grants nothing: a router reports none.
    */
-  change(set: edgeCtrlPb.DataState_ChangeSet): boolean {
-    if (!set.isSynthetic) {
-      if (set.index <= this.#index) return false;
-      this.#index = set.index;
-    }
-    for (const event of set.changes) this.#apply(event);
-    return true;
-  }
-
-  /** The router's own identity with what it may dial and host; undefined when there is none, or it is disabled. */
-  own(): TunnelIdentity | undefined {
-    const own = this.#own;
+  tunnelIdentity(id: string): TunnelIdentity | undefined {
+    const own = this.identity(id);
     if (own === undefined || own.disabled) return undefined;
-    const dialed = this.#selected(PolicyType.DialPolicy);
-    const bound = this.#selected(PolicyType.BindPolicy);
+    const granted = new Map<ModelService, Set<Permission>>();
+    for (const policy of this.policiesOf(id)) {
+      if (policy.type === undefined || policy.checkIds.size > 0) continue;
+      for (const service of this.servicesOf(policy)) {
+        granted.getOrInsertComputed(service, () => new Set<Permission>()).add(policy.type);
+      }
+    }
     const services = new Map<string, TunnelerService>();
-    for (const id of new Set([...dialed, ...bound])) {
-      const service = this.#services.get(id);
-      if (service === undefined) continue;
-      const precedence = own.serviceHostingPrecedences[id];
-      services.set(id, {
-        id,
+    for (const [service, permissions] of granted) {
+      const precedence = own.serviceHostingPrecedences[service.id];
+      services.set(service.id, {
+        id: service.id,
         name: service.name,
-        canDial: dialed.has(id),
-        canBind: bound.has(id),
-        isEncrypted: service.encryptionRequired,
-        configs: this.#configsOf(service, own.serviceConfigs[id]?.configs ?? {}),
-        cost: own.serviceHostingCosts[id],
+        canDial: permissions.has("Dial"),
+        canBind: permissions.has("Bind"),
+        isEncrypted: service.isEncrypted,
+        configs: new Map(this.configsOf(service, own).map((each) => [each.typeName, jsonObject(each.dataJson)])),
+        cost: own.serviceHostingCosts[service.id],
         precedence: precedence === undefined ? undefined : knownPrecedence(precedence),
       });
     }
@@ -106,154 +183,174 @@ export class NetworkModel {
     };
   }
 
-  /** Everything kept, by kind and id, as comparable text. */
-  describe(): Map<string, Map<string, string>> {
-    const own = this.#own;
-    const text = (values: unknown): string =>
-      JSON.stringify(values, (_key, value: unknown) =>
-        value instanceof Uint8Array ? Buffer.from(value).toString("utf8") : isPlain(value) ? sorted(value) : value,
-      );
-    const entries = <V>(table: ReadonlyMap<string, V>, of: (value: V) => unknown): Map<string, string> =>
-      new Map([...table].map(([id, value]) => [id, text(of(value))]));
-    return new Map([
-      ["config-type", entries(this.#configTypes, (name) => name)],
-      ["config", entries(this.#configs, ({ typeId, dataJson }) => [typeId, dataJson])],
-      ["identity", entries(own === undefined ? new Map<string, ModelIdentity>() : new Map([[own.id, own]]), fieldsOf)],
-      ["service", entries(this.#services, (s) => [s.name, s.encryptionRequired, [...s.configs].sort()])],
-      [
-        "service-policy",
-        entries(this.#policies, (p) => [p.type, p.selectsOwn, [...p.services].sort(), [...p.postureChecks].sort()]),
-      ],
-    ]);
+  #touch(identityId: string): void {
+    const { identities } = this.#touched;
+    if (identities === "all") return;
+    identities.add(identityId);
+    if (identities.size > MAX_TOUCHED) this.#touched.identities = "all";
   }
 
-  #apply(event: Event): void {
-    const { model } = event;
-    const isGone = event.action === Action.Delete;
+  /** All identities that the policy selects. */
+  #touchPolicy({ identities }: ModelPolicy): void {
+    for (const slot of identities) {
+      if (this.#touched.identities === "all") return;
+      const id = this.identitySlots.idOf(slot);
+      if (id !== undefined) this.#touch(id);
+    }
+  }
+
+  #touchService({ slot }: ModelService): void {
+    for (const policy of this.policies.all()) if (policy.services.has(slot)) this.#touchPolicy(policy);
+  }
+
+  #members({ policyId, related, isAdded, ids }: MembersEvent): void {
+    const policy = this.policies.get(policyId);
+    if (policy === undefined) return;
+    if (related === Related.RelatedIdentity) {
+      for (const id of ids) {
+        const identity = this.identities.get(id);
+        if (identity === undefined) continue;
+        policy.identities.set(identity.slot, isAdded);
+        this.#touch(id);
+      }
+      return;
+    }
+    for (const id of ids) {
+      const service = related === Related.RelatedService ? this.services.get(id) : undefined;
+      if (service !== undefined) policy.services.set(service.slot, isAdded);
+      else if (related === Related.RelatedPostureCheck) this.policies.setCheck(policyId, id, isAdded);
+    }
+    this.#touchPolicy(policy);
+  }
+
+  #identity({ id, isGone, isDisabled, bytes }: IdentityEvent): void {
+    const known = this.identities.get(id);
+    this.#touch(id);
+    if (!isGone) {
+      this.identities.set(id, { slot: known?.slot ?? this.identitySlots.take(id), isDisabled, bytes });
+    } else if (known !== undefined) {
+      this.policies.forget("identities", known.slot);
+      this.identitySlots.release(known.slot);
+      this.identities.delete(id);
+    }
+  }
+
+  #entity({ isGone, model }: EntityEvent): void {
     switch (model.case) {
-      case "identity":
-        if (model.value.id === this.#ownId) this.#own = isGone ? undefined : model.value;
-        return;
       case "service":
-        if (isGone) this.#services.delete(model.value.id);
-        else this.#services.set(model.value.id, model.value);
+        this.#service(model.value, isGone);
         return;
       case "servicePolicy":
         this.#policy(model.value, isGone);
         return;
-      case "servicePolicyChange":
-        this.#member(model.value);
-        return;
       case "configType":
-        if (isGone) this.#configTypes.delete(model.value.id);
-        else this.#configTypes.set(model.value.id, model.value.name);
+        this.#touched.identities = "all";
+        if (isGone) this.configTypes.delete(model.value.id);
+        else this.configTypes.set(model.value.id, model.value.name);
         return;
       case "config": {
         const { id, typeId, dataJson } = model.value;
-        if (isGone) this.#configs.delete(id);
-        else this.#configs.set(id, { typeId, dataJson });
+        this.#touched.identities = "all";
+        if (isGone) this.configs.delete(id);
+        else this.configs.set(id, { typeId, dataJson });
         return;
       }
+      case "postureCheck": {
+        const { id } = model.value;
+        if (isGone) this.checks.delete(id);
+        else this.checks.set(id, checkOfWire(model.value));
+        for (const policy of this.policies.all()) if (policy.checkIds.has(id)) this.#touchPolicy(policy);
+        return;
+      }
+      case "publicKey":
+        this.#touched.haveKeysChanged = true;
+        if (isGone) this.publicKeys.delete(model.value.kid);
+        else this.publicKeys.set(model.value.kid, model.value);
+        return;
+      case "revocation":
+        this.#revocation(model.value, isGone);
+        return;
       default:
-      // Certificates, revocations, posture checks, and kinds that are yet to be thought of.
+      // The router's own configs (2.x), which nothing here uses.
     }
   }
 
-  #policy(policy: edgeCtrlPb.DataState_ServicePolicy, isGone: boolean): void {
-    const known = this.#policies.get(policy.id);
+  #service({ id, name, encryptionRequired, configs }: edgeCtrlPb.DataState_Service, isGone: boolean): void {
+    const known = this.services.get(id);
+    if (known !== undefined) {
+      this.#touchService(known);
+      if (this.#servicesByName.get(known.name) === known) this.#servicesByName.delete(known.name);
+    }
+    if (!isGone) {
+      const slot = known?.slot ?? this.serviceSlots.take(id);
+      const service = { slot, id, name, isEncrypted: encryptionRequired, configIds: configs };
+      this.services.set(id, service);
+      this.#servicesByName.set(name, service);
+    } else if (known !== undefined) {
+      this.policies.forget("services", known.slot);
+      this.serviceSlots.release(known.slot);
+      this.services.delete(id);
+    }
+  }
+
+  #policy({ id, name, policyType }: edgeCtrlPb.DataState_ServicePolicy, isGone: boolean): void {
+    const known = this.policies.get(id);
+    if (known !== undefined) this.#touchPolicy(known);
     if (isGone) {
-      this.#policies.delete(policy.id);
+      this.policies.delete(id);
       return;
     }
-    // A changed policy keeps its members: they come in messages of their own.
-    this.#policies.set(policy.id, {
-      type: policy.policyType,
-      selectsOwn: known?.selectsOwn ?? false,
-      services: known?.services ?? new Set(),
-      postureChecks: known?.postureChecks ?? new Set(),
-    });
+    const types = new Map<number, Permission>([
+      [PolicyType.DialPolicy, "Dial"],
+      [PolicyType.BindPolicy, "Bind"],
+    ]);
+    this.policies.put({ id, name, type: types.get(policyType) });
   }
 
-  #member(change: edgeCtrlPb.DataState_ServicePolicyChange): void {
-    const policy = this.#policies.get(change.policyId);
-    if (policy === undefined) return;
-    if (change.relatedEntityType === Related.RelatedIdentity) {
-      if (change.relatedEntityIds.includes(this.#ownId)) policy.selectsOwn = change.add;
-      return;
-    }
-    if (change.relatedEntityType === Related.InvalidEntityType) return;
-    const members = change.relatedEntityType === Related.RelatedService ? policy.services : policy.postureChecks;
-    for (const id of change.relatedEntityIds) {
-      if (change.add) members.add(id);
-      else members.delete(id);
-    }
-  }
-
-  /** Services that policies of this type give to the own identity. A policy that asks for posture gives none: a router reports no posture. */
-  #selected(type: edgeCtrlPb.DataState_PolicyType): Set<string> {
-    const ids = new Set<string>();
-    for (const policy of this.#policies.values()) {
-      if (policy.type !== type || !policy.selectsOwn || policy.postureChecks.size > 0) continue;
-      for (const id of policy.services) ids.add(id);
-    }
-    return ids;
-  }
-
-  /** @param ownConfigs config ids by config type id, which the identity has instead of the service's */
-  #configsOf(
-    service: edgeCtrlPb.DataState_Service,
-    ownConfigs: Readonly<Record<string, string>>,
-  ): Map<string, unknown> {
-    const byType = new Map<string, unknown>();
-    for (const id of [...service.configs, ...Object.values(ownConfigs)]) {
-      const config = this.#configs.get(id);
-      const type = config === undefined ? undefined : this.#configTypes.get(config.typeId);
-      if (config !== undefined && type !== undefined) byType.set(type, jsonObject(config.dataJson));
-    }
-    return byType;
+  #revocation({ id, type, expiresAt, issuedBefore }: edgeCtrlPb.DataState_Revocation, isGone: boolean): void {
+    // A controller forgets a revocation when the token has ended: here tokens are good for a while longer. The sweep removes it.
+    if (isGone) return;
+    const until = expiresAt === undefined ? Number.POSITIVE_INFINITY : Number(expiresAt.seconds) * 1000;
+    const before = issuedBefore === undefined ? undefined : Number(issuedBefore.seconds) * 1000;
+    this.revocations.set(id, { id, type, expiresAt: until, issuedBefore: before });
+    if (type === "API_SESSION") this.#touched.sessions.add(id);
+    else if (type === "IDENTITY") this.#touch(id);
+    else this.#touched.identities = "all";
   }
 }
 
-function fieldsOf({ $typeName: _type, $unknown: _unknown, ...fields }: ModelIdentity): object {
-  const serviceConfigs = Object.fromEntries(
-    Object.entries(fields.serviceConfigs).map(([id, { configs }]) => [id, configs]),
-  );
-  return { ...fields, serviceConfigs };
+function nothing(): Touched {
+  return { identities: new Set(), sessions: new Set(), haveKeysChanged: false };
 }
 
-function isPlain(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+/** The model that a whole state describes, built in slices of time. @throws Error for bytes that are no state */
+export async function modelOf(body: Uint8Array): Promise<NetworkModel> {
+  const model = new NetworkModel();
+  const reader = new StateReader(body);
+  await applyAll(model, reader.events());
+  model.index = reader.index;
+  model.timeline = reader.timeline;
+  return model;
 }
 
-function sorted(value: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-/** In the words of the wire (20504). */
-interface ModelComparison {
-  /** Entities by kind: of the model that was sent, and of the one here. */
-  readonly origEntityCounts: Record<string, number>;
-  readonly copyEntityCounts: Record<string, number>;
-  readonly diffs: { entityType: string; entityId: string; diffType: string; detail: string }[];
-}
-
-/** What is different here from what a controller says it should be; of kinds and entities that Sallyport's routers keep. */
-export function compareModels(expected: NetworkModel, actual: NetworkModel): ModelComparison {
-  const comparison: ModelComparison = { origEntityCounts: {}, copyEntityCounts: {}, diffs: [] };
-  const here = actual.describe();
-  for (const [entityType, wanted] of expected.describe()) {
-    const found = here.get(entityType) ?? new Map<string, string>();
-    comparison.origEntityCounts[entityType] = wanted.size;
-    comparison.copyEntityCounts[entityType] = found.size;
-    const differs = (entityId: string, diffType: string, detail: string): void => {
-      comparison.diffs.push({ entityType, entityId, diffType, detail });
-    };
-    for (const [id, text] of wanted) {
-      const own = found.get(id);
-      if (own === undefined) differs(id, "missing", "the router does not have it");
-      else if (own !== text) differs(id, "different", `expected ${text}, the router has ${own}`);
-    }
-    for (const id of found.keys()) if (!wanted.has(id)) differs(id, "extra", "only the router has it");
+/**
+ * Takes changes. Those up to the index that is known already are not looked at; synthetic ones always count and leave the index alone. `gap`: changes
+ * before them are missing, so they were not taken.
+ */
+export async function applyChanges(model: NetworkModel, set: ChangeSetReader): Promise<"taken" | "known" | "gap"> {
+  if (!set.isSynthetic) {
+    if (set.index <= model.index) return "known";
+    if (set.previousIndex > 0n && model.index > 0n && set.previousIndex !== model.index) return "gap";
   }
-  return comparison;
+  await applyAll(model, set.events());
+  if (!set.isSynthetic) model.index = set.index;
+  return "taken";
+}
+
+async function applyAll(model: NetworkModel, events: Iterable<ModelEvent>): Promise<void> {
+  const slice = new TimeSlice();
+  for (const event of events) {
+    model.apply(event);
+    if (event.kind === "members" ? slice.isOver : slice.isDue) await slice.pause();
+  }
 }

@@ -60,7 +60,9 @@ export class EdgeSync {
       options.apiSessions.remove(tokens);
     });
     controllers.handle(EdgeCtrlType.SessionRemoved, (message) => {
-      options.onSessionsRemoved(decodeControl(edgeCtrlPb.SessionRemovedSchema, message.body).tokens);
+      const { tokens, ids } = decodeControl(edgeCtrlPb.SessionRemovedSchema, message.body);
+      // A service token may have been signed again since: then only the id names the session.
+      options.onSessionsRemoved(ids.length === tokens.length ? [...new Set([...tokens, ...ids])] : tokens);
     });
     controllers.onDisconnected((controller) => this.#syncs.get(controller.id)?.abandon());
     this.#timer = setInterval(() => this.#expire(), LOOK_MS);
@@ -83,7 +85,7 @@ export class EdgeSync {
         advertise: wireAddress(a.protocol, a.advertiseHost, a.advertisePort),
       })),
     });
-    // Only a router that tunnels follows the data model. Without the header some controllers send it states, but no changes.
+    // Without the header some controllers send states, but no changes.
     const headers = new Headers();
     if (this.#o.followsDataModel()) headers.setBool(EdgeCtrlHeader.DataModel, true);
     controller.channel.reply(message, { contentType: EdgeCtrlType.ClientHello, headers, body });

@@ -51,6 +51,7 @@ beforeEach(async () => {
   controller = await ScriptedController.start(await authority.identity("ctrl1"));
   controllers = testControllers(await authority.identity("r1"));
   control = new Control({
+    hasEdgeListener: false,
     ...{ routerId: "r1", controllers, log: silentLogger, edgeAddresses: () => [], heartbeatIntervalMs: 60_000 },
     validate: { chunkSize: 2, minPauseMs: 0, maxPauseMs: 1 },
     connectEvents: { enabled: false, batchIntervalMs: 10, fullSyncIntervalMs: 60_000 },

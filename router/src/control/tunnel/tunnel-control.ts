@@ -12,7 +12,7 @@ import {
 } from "@sallyport/wire";
 import type { CircuitCreated, TerminatorAnswer, Unsubscribe } from "../control-plane.ts";
 import type { Controllers } from "../controllers/controllers.ts";
-import { DataModelSubscription } from "../data-model/data-model-subscription.ts";
+import type { DataModelSubscription } from "../data-model/data-model-subscription.ts";
 import { expectReply } from "../errors.ts";
 import { TerminatorRegistry, type TerminatorRegistryOptions } from "../terminators/terminator-registry.ts";
 import type { TerminatorRemovals } from "../terminators/terminator-removals.ts";
@@ -25,6 +25,7 @@ export interface TunnelControlOptions {
   readonly routerId: string;
   readonly controllers: Controllers;
   readonly removals: TerminatorRemovals;
+  readonly model: DataModelSubscription;
   /** `listeners[tunnel].options.svcPollRate`. */
   readonly servicePollMs: number;
   readonly workers: number;
@@ -44,31 +45,27 @@ const RETRY = { scanMs: 15_000, staleMs: 30_000 } as const;
  */
 export class TunnelControl {
   readonly #o: TunnelControlOptions;
-  readonly #model: DataModelSubscription;
   readonly #legacy: LegacyServices;
   readonly #terminators: TerminatorRegistry<TunnelTerminatorRequest>;
   readonly #listeners = new Listeners<[identity: TunnelIdentity | undefined]>();
   readonly #lost = new Listeners<[id: string, outcome: TerminatorAnswer]>();
+  readonly #stopFollowing: Unsubscribe;
   #known = false;
   #identity: TunnelIdentity | undefined;
 
   constructor(options: TunnelControlOptions) {
     this.#o = options;
-    const { controllers, routerId, log } = options;
+    const { controllers, model, routerId, log } = options;
     this.#legacy = new LegacyServices({
       controllers,
       pollMs: options.servicePollMs,
       onChange: (identity) => {
-        if (this.#model.controller === undefined) this.#changed(identity);
+        if (model.controller === undefined) this.#changed(identity);
       },
       log,
     });
-    this.#model = new DataModelSubscription({
-      controllers,
-      routerId,
-      onChange: (model) => this.#changed(model.own()),
-      log,
-    });
+    this.#stopFollowing = model.onChange((network) => this.#changed(network.tunnelIdentity(routerId)));
+    if (model.hasModel) this.#changed(model.model.tunnelIdentity(routerId));
     this.#terminators = new TerminatorRegistry({
       controllers,
       messages: new TunnelTerminatorMessages(this.#legacy),
@@ -157,22 +154,8 @@ export class TunnelControl {
     return this.#terminators.inspect();
   }
 
-  /** What is kept of the data model, by kind and id; configs may hold anything, so only their size is told. */
-  inspectModel(): object {
-    const kinds = [...this.#model.model.describe()].map(([kind, entities]) => [
-      kind,
-      Object.fromEntries([...entities].map(([id, text]) => [id, kind === "config" ? text.length : JSON.parse(text)])),
-    ]);
-    return { ...this.modelPosition(), entities: Object.fromEntries(kinds) };
-  }
-
-  modelPosition(): { timeline: string; index: string } {
-    const { timeline, index } = this.#model.model;
-    return { timeline, index: index.toString() };
-  }
-
   close(): void {
-    this.#model.close();
+    this.#stopFollowing();
     this.#legacy.stop();
     this.#terminators.close();
     this.#listeners.clear();
