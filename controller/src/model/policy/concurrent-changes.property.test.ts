@@ -12,6 +12,7 @@ import { Configs } from "../network/configs.ts";
 import { Services } from "../network/services.ts";
 import { PostureChecks } from "../posture/posture-checks.ts";
 import { seed } from "../seeds.ts";
+import { Revocations } from "../session/revocations.ts";
 import { testContext } from "../testing/test-context.ts";
 import { EDGE_ROUTER_POLICY, Policies, SERVICE_EDGE_ROUTER_POLICY, SERVICE_POLICY } from "./policies.ts";
 import { PolicyMirror } from "./policy-mirror.ts";
@@ -41,6 +42,7 @@ const change = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("service again" as const), slot, attrs }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("config" as const), slot, data: fc.nat(3) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("service config" as const), slot, config: slot }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("revocation" as const), slot, isOver: fc.boolean() }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("check" as const), slot, attrs, domain: fc.nat(3) }) },
   {
     weight: 4,
@@ -67,6 +69,7 @@ let identities: Identities;
 let services: Services;
 let configs: Configs;
 let checks: PostureChecks;
+let revocations: Revocations;
 let mirror: PolicyMirror;
 let dataModel: RouterDataModel;
 const policies = {
@@ -93,6 +96,7 @@ beforeAll(async () => {
   services = new Services(ctx);
   configs = new Configs(ctx);
   checks = new PostureChecks(ctx);
+  revocations = new Revocations(ctx);
   mirror = new PolicyMirror(ctx);
   const identity = await (await TestAuthority.create()).identity("controller");
   dataModel = new RouterDataModel(ctx, () => ({ server: identity.leaf, tokenKeys: [], authorities: identity.anchors }));
@@ -171,6 +175,13 @@ async function make(change: Change): Promise<void> {
       return checks.patch(id("check"), {
         ...{ typeId: "DOMAIN", domains: [`d${change.domain}`], roleAttributes: change.attrs },
       } as never);
+    case "revocation":
+      if (!change.isOver) return revocations.create({ id: `t${change.slot}`, type: "JTI" });
+      await sql`UPDATE revocation SET expires_at = now() - interval '1 s' WHERE id = ${`t${change.slot}`}`.execute(
+        test.store.db,
+      );
+      await revocations.sweep(new AbortController().signal);
+      return;
     case "policy": {
       const input = {
         ...{ name: name(), semantic: change.semantic, type: change.type },
