@@ -21,6 +21,8 @@ export interface FoundEdgeRouter extends FoundEntity {
   readonly appData?: Readonly<Record<string, unknown>> | null | undefined;
   /** Told by the network; a replacement without it takes it away. */
   readonly ctrlChanListeners?: Readonly<Record<string, readonly string[]>> | undefined;
+  /** Ids of the configs that an administrator gave it. */
+  readonly configs?: readonly string[] | null | undefined;
   readonly isVerified?: boolean | undefined;
   readonly isOnline?: boolean | undefined;
   readonly syncStatus?: string | undefined;

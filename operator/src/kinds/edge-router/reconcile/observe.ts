@@ -112,16 +112,21 @@ export class ChildReader {
 const isSameVersion = ({ metadata: left }: KubeObject, { metadata: right }: KubeObject): boolean =>
   left.uid === right.uid && left.resourceVersion === right.resourceVersion;
 
+/** What no resource declares and the network keeps with a router: a replacement without it takes it away. */
+export function keptOf({ ctrlChanListeners, configs }: Pick<FoundEdgeRouter, "ctrlChanListeners" | "configs">) {
+  return {
+    ...(ctrlChanListeners === undefined ? {} : { ctrlChanListeners }),
+    // Networks before 2.1 know none.
+    ...(configs === undefined ? {} : { configs: configs ?? [] }),
+  };
+}
+
 const edgeRouters: Collection<EdgeRouterFields, FoundEdgeRouter> = {
   list: (client, query, call) => client.listEdgeRouters({ query }, call),
   detail: async (client, id, call) => (await client.detailEdgeRouter({ params: { id } }, call)).data,
   create: async (client, fields, call) => (await client.createEdgeRouter({ body: writable(fields) }, call)).data.id,
-  // The routers' controllers of their own: the network keeps them with the routers, and a replacement without them takes them away.
-  replace: (client, { id, ctrlChanListeners }, body, call) =>
-    client.updateEdgeRouter(
-      { params: { id }, body: writable(ctrlChanListeners === undefined ? body : { ...body, ctrlChanListeners }) },
-      call,
-    ),
+  replace: (client, found, body, call) =>
+    client.updateEdgeRouter({ params: { id: found.id }, body: writable({ ...body, ...keptOf(found) }) }, call),
   fieldsOf: (found) => ({
     roleAttributes: found.roleAttributes ?? [],
     cost: found.cost ?? 0,
