@@ -10,6 +10,8 @@ import {
   type Logger,
   Precedence,
 } from "@sallyport/wire";
+import { RouterAccess } from "../access/access.ts";
+import type { Access } from "../access/ports.ts";
 import type { Fault } from "../forwarder/fault-reports.ts";
 import type { WorkPool } from "../metrics/work-pool.ts";
 import { createCircuit, createPlainCircuit, type PlainCircuitRequest } from "./circuits.ts";
@@ -65,6 +67,7 @@ export class Control implements ControlPlane {
   readonly #apiSessions = new KnownApiSessions();
   readonly #removed = new RemovedSessions();
   readonly #dataModel: DataModelSubscription;
+  readonly #access: RouterAccess;
   readonly #sessionListeners = new Listeners<[token: string]>();
   readonly #lostListeners = new Listeners<[id: string, outcome: TerminatorAnswer]>();
   readonly #heartbeats: SessionHeartbeats;
@@ -84,6 +87,7 @@ export class Control implements ControlPlane {
     this.#rateLimited = o.rateLimited;
     this.#heartbeats = new SessionHeartbeats(o);
     this.#dataModel = new DataModelSubscription({ controllers, log });
+    this.#access = new RouterAccess({ source: this.#dataModel, log });
     if (o.hasEdgeListener) this.#dataModel.follow();
     this.#sync = new EdgeSync({
       controllers,
@@ -129,8 +133,14 @@ export class Control implements ControlPlane {
       () => this.#tunnel?.inspect() ?? { entries: [], errors: null },
     );
     this.inspection.register(InspectionKey.RouterDataModel, () => this.#dataModel.inspect());
+    this.inspection.register("router-posture", () => this.#access.inspectPosture());
     this.inspection.register("router-data-model-index", () => this.#dataModel.position());
     this.inspection.register(InspectionKey.IdentityConnections, () => this.#connectEvents.statuses());
+  }
+
+  /** Decisions about access tokens, by the data model. */
+  get access(): Access {
+    return this.#access;
   }
 
   apiSessions(): ApiSessionRecord[] {
@@ -270,6 +280,7 @@ export class Control implements ControlPlane {
     this.#heartbeats.close();
     this.#terminators.close();
     this.#tunnel?.close();
+    this.#access.close();
     this.#dataModel.close();
     this.#removals.close();
     this.#connectEvents.close();
