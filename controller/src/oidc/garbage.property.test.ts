@@ -2,6 +2,9 @@
 import fc from "fast-check";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { authPolicy } from "../api/testing/auth-policy.ts";
+import { requestBody } from "../api/testing/garbage.ts";
 import { type Answer, startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { encodedFields, type Fields, logIn, makeUser, OidcFlow, postForm, TEST_PASSWORD } from "./testing/oidc-flow.ts";
 
@@ -306,6 +309,56 @@ describe.each(TARGETS)("$name", ({ send, valid, needed, checked, free, repeated 
         await expectNothingMore(before, text);
       }),
       { numRuns: RUNS, seed: SEED, endOnFailure: true },
+    );
+  });
+});
+
+describe("steps of a login with JSON", () => {
+  const text = z.string().optional();
+  const info = z.record(z.string(), z.string()).optional();
+  const shape = z.object({
+    ...{ id: text, username: text, password: text, code: text, pageSecret: text, csrPem: text },
+    ...{ configTypes: z.array(z.string()).optional(), sdkInfo: info, envInfo: info },
+  });
+
+  it.each([
+    ["POST", "password"],
+    ["POST", "cert"],
+    ["POST", "ext-jwt"],
+    ["POST", "totp"],
+    ["POST", "totp/enroll"],
+    ["DELETE", "totp/enroll"],
+    ["POST", "totp/enroll/verify"],
+  ])("%s %s: no 500, and no session more of what is refused", async (method, step) => {
+    const authPolicyId = await c.make(
+      "auth-policies",
+      authPolicy(`${method} ${step}`, { secondary: { requireTotp: true } }),
+    );
+    const user = await makeUser(c, { authPolicyId });
+    const flow = new OidcFlow(c);
+    const [fresh, proved] = [await flow.begin(), await flow.begin()];
+    expect((await postForm(c, "/oidc/login/password", flow.passwordFields(proved, user.username))).status).toBe(200);
+    const body = requestBody(shape, [fresh, proved, user.username, TEST_PASSWORD, "000000", "all"]);
+    const inQuery = fc.constantFrom(
+      "",
+      `?id=${proved}`,
+      `?authRequestID=${fresh}`,
+      `?id=${proved}&id=${fresh}`,
+      "?id=%00",
+      "?id=",
+    );
+    const headers = { "content-type": "application/json", accept: "application/json" };
+    await fc.assert(
+      fc.asyncProperty(body, inQuery, async (content, query) => {
+        const before = await stored();
+        const answer = await c.call(method, `/oidc/login/${step}${query}`, { headers, body: content.toWellFormed() });
+        const sent = `${content.slice(0, 300)} ${query}`;
+        expect(answer.status, `${sent} → ${answer.text}`).toBeLessThan(500);
+        if (!isRefused(answer)) return;
+        expectFormOfRefusal(answer, sent);
+        await expectNothingMore(before, sent);
+      }),
+      { numRuns: RUNS * 3, seed: SEED, endOnFailure: true },
     );
   });
 });

@@ -67,24 +67,24 @@ ${form(
 <input id="username" name="username" type="text" autocomplete="username" autocapitalize="none" spellcheck="false" maxlength="255" required autofocus${invalid(view)}></div>
 <div class="field"><label for="password">Password</label>
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024" required${invalid(view)}></div>
-<button>Sign in</button>`,
+<button type="submit">Sign in</button>`,
 )}
 <p class="or">or</p>
-${form(view, "cert", markup`<button class="second">Sign in with a certificate</button>`)}
+${form(view, "cert", markup`<button class="second" type="submit">Sign in with a certificate</button>`)}
 <p class="note">This takes the client certificate that your browser has for this network.</p>
 ${signersBox(view)}`;
 }
 
 function codeBody(view: PageView): Markup {
   return markup`<p>Open your authenticator app and enter the six digits that it shows for this network.</p>
-${form(view, "totp", markup`${codeField(view, "Code", FOCUS)}\n<button>Continue</button>`)}
+${form(view, "totp", markup`${codeField(view, "Code", FOCUS)}\n<button type="submit">Continue</button>`)}
 <details><summary>Use a recovery code</summary>
 ${form(
   view,
   "totp",
   markup`<div class="field"><label for="recovery">Recovery code</label>
 <input id="recovery" name="code" type="text" autocomplete="off" autocapitalize="characters" spellcheck="false" maxlength="13" required></div>
-<button class="second">Continue with the recovery code</button>`,
+<button class="second" type="submit">Continue with the recovery code</button>`,
 )}
 <p class="note">Each recovery code works once.</p></details>
 ${signersBox(view)}`;
@@ -109,7 +109,7 @@ ${form(
   "totp/enroll/verify",
   markup`${codeField(view, "Code that the app shows", view.problem === undefined ? undefined : FOCUS)}
 <label class="check"><input type="checkbox" required> <span>I have stored the recovery codes.</span></label>
-<button>Finish and sign in</button>`,
+<button type="submit">Finish and sign in</button>`,
 )}</li>
 </ol>
 ${signersBox(view)}`;
