@@ -65,7 +65,7 @@ const ELSEWHERE: Readonly<Record<string, { readonly fields: string; readonly tes
     ]),
   ),
   "management createRevocation": {
-    fields: "id type",
+    fields: "id tags type",
     test: "api/credentials/revocations.test.ts: of a token refuses that token, and no other of its session",
   },
   "management createAuthenticator": {

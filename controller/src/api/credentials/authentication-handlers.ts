@@ -64,9 +64,10 @@ export function revocationHandlers({ ctx, model }: ApiDependencies): ApiHandlers
       listed(db.selectFrom("revocation").selectAll(), "revocation", REVOCATION_FIELDS, list, (rows) =>
         rows.map(renderRevocation),
       ),
-    createRevocation: async ({ body: { id, type } }) => {
+    createRevocation: async ({ body }) => {
+      const { id, type } = body;
       if (type !== "IDENTITY" && !UUID.test(id)) throw fieldError("id", "id must be a UUID", id);
-      await model.revocations.create({ id, type });
+      await model.revocations.create(body);
       return { id };
     },
     detailRevocation: async ({ params }) => ({ data: renderRevocation(await model.revocations.get(params.id)) }),

@@ -28,10 +28,15 @@ describe("a revocation", () => {
     const { headers, accessToken } = await loginByOidc(c, await user());
     const { jti } = JSON.parse(Buffer.from(accessToken.split(".")[1]!, "base64url").toString());
     expect(await isTaken(headers)).toBe(true);
-    expect(await c.make("revocations", { id: jti, type: "JTI" })).toBe(jti);
+    expect(await c.make("revocations", { id: jti, type: "JTI", tags: { why: "lost" } })).toBe(jti);
     expect(await isTaken(headers)).toBe(false);
     const { data } = (await c.admin("GET", `/revocations/${jti}`)).json;
-    expect(data).toMatchObject({ id: jti, type: "JTI", _links: { self: { href: `./revocations/${jti}` } } });
+    expect(data).toMatchObject({
+      id: jti,
+      type: "JTI",
+      tags: { why: "lost" },
+      _links: { self: { href: `./revocations/${jti}` } },
+    });
     expect(Date.parse(data.expiresAt)).toBeGreaterThan(Date.now());
   });
 

@@ -1,11 +1,20 @@
 import { notFound } from "@sallyport/api";
 import { type RawBuilder, type Selectable, sql } from "kysely";
 import { loggedWrite, REVOCATION_BEFORE } from "../../store/logged-write.ts";
+import type { Tags } from "../../store/schema.ts";
 import type { RevocationTable, RevocationType } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { endApiSessions } from "./session-removal.ts";
 
 export type RevocationRow = Selectable<RevocationTable>;
+
+interface NewRevocation {
+  readonly id: string;
+  readonly type: RevocationType;
+  readonly until?: Date;
+  /** Added to those that it has, if it is there. */
+  readonly tags?: Tags;
+}
 
 /** Routers hold every revocation in memory. Beyond so many, those of an identity's sessions become one of the identity. */
 export const MAX_REVOCATIONS = 20_000;
@@ -27,20 +36,20 @@ export class Revocations {
    * @param revocation `until`: when the tokens end anyway; the longest life of a token when absent
    * @throws ApiError 404 for an identity that does not exist
    */
-  async create({ id, type, until }: { id: string; type: RevocationType; until?: Date }): Promise<void> {
+  async create({ id, type, until, tags = {} }: NewRevocation): Promise<void> {
     const { store, settings, now } = this.#ctx;
     const { accessMs, refreshMs } = settings.oidc;
     const expiresAt = until ?? new Date(now().getTime() + Math.max(accessMs, refreshMs));
     await store.transaction(async (trx) => {
-      if (type === "JTI") return this.#put(trx, { id, type, expiresAt });
+      if (type === "JTI") return this.#put(trx, { id, type, expiresAt, tags });
       if (type === "API_SESSION") {
-        await this.#put(trx, { id, type, expiresAt });
+        await this.#put(trx, { id, type, expiresAt, tags });
         await endApiSessions(trx, sql`a.id = ${id} AND a.kind = 'oidc'`, { isRevoked: true });
         return;
       }
       const { rows } = await sql`SELECT FROM identity WHERE id = ${id} FOR UPDATE`.execute(trx);
       if (rows.length === 0) throw notFound("identity", id);
-      await this.#put(trx, { id, type, expiresAt, issuedBefore: nextSecond(now()) });
+      await this.#put(trx, { id, type, expiresAt, tags, issuedBefore: nextSecond(now()) });
       await endApiSessions(trx, sql`a.identity_id = ${id} AND a.kind = 'oidc'`, { isRevoked: true });
     });
   }
@@ -124,14 +133,14 @@ export class Revocations {
 
   async #put(
     trx: Db,
-    revocation: { id: string; type: RevocationType; expiresAt: Date; issuedBefore?: Date; identityId?: string },
+    revocation: Omit<NewRevocation, "until"> & { readonly expiresAt: Date; readonly issuedBefore?: Date },
   ): Promise<void> {
-    const { id, type, expiresAt, issuedBefore = null } = revocation;
+    const { id, type, expiresAt, issuedBefore = null, tags = {} } = revocation;
     await loggedWrite(
       trx,
-      sql`WITH made AS (INSERT INTO revocation AS r (id, type, expires_at, issued_before)
-        VALUES (${id}, ${type}, ${expiresAt}, ${issuedBefore})
-        ON CONFLICT (id) DO UPDATE SET expires_at = greatest(r.expires_at, excluded.expires_at),
+      sql`WITH made AS (INSERT INTO revocation AS r (id, type, expires_at, issued_before, tags)
+        VALUES (${id}, ${type}, ${expiresAt}, ${issuedBefore}, ${JSON.stringify(tags)}::jsonb)
+        ON CONFLICT (id) DO UPDATE SET tags = r.tags || excluded.tags, expires_at = greatest(r.expires_at, excluded.expires_at),
           issued_before = greatest(r.issued_before, excluded.issued_before), updated_at = now()
         RETURNING id, type, expires_at)`,
       { changes: [{ kind: "revocation", op: "create", of: "made", before: REVOCATION_BEFORE }] },

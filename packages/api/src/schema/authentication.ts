@@ -55,7 +55,7 @@ export const authPolicyDetail = z.strictObject({
 
 const revocationType = z.enum(["JTI", "API_SESSION", "IDENTITY"]);
 /** `id`: of a token (its `jti`), an API session or an identity. */
-export const revocationCreate = z.object({ id: z.string(), type: revocationType });
+export const revocationCreate = z.object({ id: z.string(), type: revocationType, tags: tags.default({}) });
 export const revocationDetail = z.strictObject({ ...base, expiresAt: time, type: revocationType });
 
 /** Bodies of all enrollment operations; which fields count depends on the method. */
