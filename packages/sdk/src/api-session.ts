@@ -227,18 +227,20 @@ export class ApiSession {
     this.#login = undefined;
     const held = this.#held;
     this.#held = undefined;
-    if (held !== undefined) {
-      held.stop();
-      await held.end(AbortSignal.timeout(LOGOUT_MS)).catch((error: unknown) => {
-        this.#log.debug({ reason: errorText(error) }, "logging out failed; the session ends by itself");
-      });
-    }
+    if (held !== undefined) await this.#end(held);
     this.#api.close();
     for (const [former, end] of this.#replaced) {
       clearTimeout(end);
       former.close();
     }
     this.#replaced.clear();
+  }
+
+  async #end(held: HeldLogin): Promise<void> {
+    held.stop();
+    await held.end(AbortSignal.timeout(LOGOUT_MS)).catch((error: unknown) => {
+      this.#log.debug({ reason: errorText(error) }, "logging out failed; the session ends by itself");
+    });
   }
 
   #drop(): void {
@@ -260,11 +262,16 @@ export class ApiSession {
     });
     const { identityName, kind } = held.result;
     this.#log.debug({ controller: this.#controllerUrl, identity: identityName, kind }, "logged in");
+    if (this.#isClosed) {
+      // Closed while it was logging in: nothing else ends the session.
+      await this.#end(held);
+      return held.result;
+    }
     this.#held = held;
     const bound = held.boundIdentity ?? caller;
     if (bound?.certPem === this.#caller?.certPem) this.#api.setCredential(held.credential);
     else this.#callAs(bound);
-    if (!this.#isClosed) this.#keep(held);
+    this.#keep(held);
     return held.result;
   }
 

@@ -170,6 +170,14 @@ it("ends its session when it is closed", async () => {
   expect(asked().at(-1)).toBe("POST /oidc/revoke");
 });
 
+it("ends a session whose login was under way when it was closed", async () => {
+  const session = start();
+  const login = session.login();
+  await session.close();
+  await login;
+  expect(asked().at(-1)).toBe("POST /oidc/revoke");
+});
+
 function withParameter(url: URL, name: string, value: string): URL {
   url.searchParams.set(name, value);
   return url;
