@@ -165,11 +165,20 @@ describe("sallyport-controller", { timeout: 120_000 }, () => {
     for (const secret of [password, token, jwt, enrollmentToken, secretKey]) expect(log.includes(secret)).toBe(false);
   });
 
-  it("starts again with the same network after it was killed", async () => {
+  it("starts again with the same network after it was killed, and with what was set meanwhile", async () => {
     const first = await startController(file);
+    const provider = "/oidc/.well-known/openid-configuration";
+    expect((await call(port, "GET", provider)).status).toBe(404);
     first.child.kill("SIGKILL");
     await first.ended;
+    const settings = await readFile(file, "utf8");
+    expect(settings).toContain("    # enabled: false\n");
+    await writeFile(file, settings.replace("    # enabled: false\n", "    enabled: true\n"));
     const second = await startController(file);
+    expect(await call(port, "GET", provider)).toMatchObject({
+      status: 200,
+      body: { issuer: `https://127.0.0.1:${port}/oidc` },
+    });
     const login = await call(port, "POST", "/edge/management/v1/authenticate?method=password", {
       username: "admin",
       password,
