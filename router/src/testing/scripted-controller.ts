@@ -22,6 +22,8 @@ export class ScriptedController {
   /** Version info of the result; `undefined` leaves it out. */
   version: string | undefined = versionInfo();
   capabilities = 0x0e;
+  /** The mask under the number that 2.x uses; header 12 then means something else. */
+  capabilitiesV2: number | undefined;
   readonly #handlers = new Map<number, (message: Message, channel: Channel) => void>();
   readonly #waiters = new Listeners();
   #taken = 0;
@@ -36,6 +38,7 @@ export class ScriptedController {
       log: silentLogger,
       resultHeaders: () => {
         const headers = new Headers().set(ControlHello.Capabilities, Buffer.from([this.capabilities]));
+        if (this.capabilitiesV2 !== undefined) headers.set(ControlHello.CapabilitiesV2, Buffer.of(this.capabilitiesV2));
         return this.version === undefined ? headers : headers.setString(ControlHello.Version, this.version);
       },
       onChannel: (channel) => {

@@ -39,9 +39,12 @@ export class ControllerAddresses {
     });
     controllers.handle(ControlType.UpdateCtrlAddresses, (message, controller) => {
       const update = decodeControl(ctrlPb.UpdateCtrlAddressesSchema, message.body);
-      if (update.addresses.length === 0 || !this.#advance(update.index)) return;
+      // Controllers of 2.x name every endpoint by controller; the plain list is for older routers.
+      const named = update.controllers.flatMap(({ endpoints }) => endpoints.map(({ address }) => address));
+      const addresses = named.length > 0 ? named : update.addresses;
+      if (addresses.length === 0 || !this.#advance(update.index)) return;
       if (update.isLeader) this.#leader = controller.id;
-      this.#replace(update.addresses);
+      this.#replace(addresses);
     });
     controllers.handle(ControlType.UpdateClusterLeader, (message, controller) => {
       if (this.#advance(decodeControl(ctrlPb.UpdateClusterLeaderSchema, message.body).index))

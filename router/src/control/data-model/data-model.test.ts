@@ -1,4 +1,6 @@
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import {
+  ControllerCapability,
   decodeControl,
   EdgeCtrlHeader,
   EdgeCtrlType,
@@ -184,6 +186,24 @@ describe("what a router keeps of the network", () => {
   it("has a service by its present name only", async () => {
     await change([put({ case: "service", value: { id: "s1", name: "other" } }, Action.Update)], 6n);
     expect([model.serviceNamed("name of s1"), model.serviceNamed("other")?.id]).toEqual([undefined, "s1"]);
+  });
+
+  it("of 100,000 identities is taken without holding up the rest of the router", async () => {
+    const ids = Array.from({ length: 100_000 }, (_, i) => `identity-${i}`);
+    const everyone = [members("dial", Related.RelatedIdentity, ids), members("bind", Related.RelatedIdentity, ids)];
+    const body = encodeControl(edgeCtrlPb.DataStateSchema, {
+      events: [...ids.map((id) => identity(id)), ...NETWORK, ...everyone],
+      endIndex: 5n,
+      timelineId: "t",
+    } as never);
+    const delay = monitorEventLoopDelay({ resolution: 1 });
+    delay.enable();
+    const large = await modelOf(body);
+    delay.disable();
+    expect(large.identities.size).toBe(100_002);
+    expect([...large.policiesOf("identity-99999")].map(({ id }) => id)).toEqual(["dial", "bind"]);
+    // Slices of 8 ms; other programs of the machine may come in between.
+    expect(delay.max / 1e6).toBeLessThan(200);
   });
 
   it("keeps a revocation until no token can meet it, whatever the controller forgets", async () => {
@@ -463,6 +483,15 @@ describe("the subscription", () => {
     expect(await subscribed(first)).toMatchObject({ currentIndex: 5n, renew: false, subscriptionId });
     change(6n, subscriptionId, { previousIndex: 5n });
     await until(() => subscription.model.index === 6n);
+  });
+
+  it("reads what a controller can do where 2.x says it, before where others do", async () => {
+    first.capabilities = 0;
+    first.capabilitiesV2 = 0x1e;
+    start();
+    controllers.setEndpoints([first.address]);
+    await subscribed(first);
+    expect(subscription.controller?.has(ControllerCapability.RouterDataModel)).toBe(true);
   });
 
   it("takes the keys of controllers that it is not subscribed to, and nothing else of them", async () => {
