@@ -153,6 +153,20 @@ describe("API sessions", () => {
     expect(await gone).toBe("st");
     expect([control.wasSessionRemoved("st"), control.wasSessionRemoved("other")]).toEqual([true, false]);
   });
+
+  it("end by id, too, when the controller names one for each token", async () => {
+    const channel = await connect();
+    const gone: string[] = [];
+    control.onSessionRemoved((name) => gone.push(name));
+    const remove = (tokens: string[], ids: string[]) => {
+      const body = encodeControl(edgeCtrlPb.SessionRemovedSchema, { tokens, ids });
+      channel.send({ contentType: EdgeCtrlType.SessionRemoved, body });
+    };
+    remove(["t1", "same"], ["i1", "same"]);
+    remove(["t2", "t3"], ["i2"]);
+    await channel.request({ contentType: 1 });
+    expect(gone).toEqual(["t1", "same", "i1", "t2", "t3"]);
+  });
 });
 
 describe("circuits", () => {
@@ -233,6 +247,8 @@ describe("bodies that cannot be read", () => {
       EdgeCtrlType.ApiSessionUpdated,
       EdgeCtrlType.ApiSessionRemoved,
       EdgeCtrlType.SessionRemoved,
+      EdgeCtrlType.DataState,
+      EdgeCtrlType.DataStateChangeSet,
       EdgeCtrlType.CreateTerminatorV2Response,
       4711,
     ]) {

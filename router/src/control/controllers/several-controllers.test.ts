@@ -105,6 +105,24 @@ describe("the addresses of a cluster", () => {
     expect(one.hellos).toHaveLength(1);
   });
 
+  it("are those that are named by controller, when they are", async () => {
+    const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
+    new ControllerAddresses({ controllers, endpointsFile: file(), log });
+    controllers.setEndpoints([one.address]);
+    const detail = (each: ScriptedController, id: string) => ({
+      id,
+      endpoints: [{ address: text(each), groups: ["x"] }],
+    });
+    const named = [detail(one, "ctrl1"), detail(two, "ctrl2")];
+    const body = encodeControl(ctrlPb.UpdateCtrlAddressesSchema, {
+      addresses: [text(one)],
+      index: 5n,
+      controllers: named,
+    });
+    (await one.channel()).send({ contentType: ControlType.UpdateCtrlAddresses, body });
+    await expect.poll(connectedTo).toEqual(["ctrl1", "ctrl2"]);
+  });
+
   it("may be one new address, too", async () => {
     const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
     new ControllerAddresses({ controllers, endpointsFile: file(), log });
