@@ -74,6 +74,7 @@ test("the documents name the headers that operations read", () => {
 test.each([false, true])("the documents name access tokens as sessions only where they are (%s)", (oidc) => {
   const { paths, components } = openApiDocument("client", { oidc });
   expect(paths["/authenticate"]?.post?.security).toEqual([{}, { bearer: [] }]);
+  expect(paths["/enroll/token"]?.post?.security).toEqual([{ bearer: [] }]);
   expect(paths["/version"]?.get?.security).toEqual([]);
   for (const method of [paths["/services"]?.get, paths["/current-api-session"]?.get]) {
     const schemes = (method?.security ?? []) as object[];

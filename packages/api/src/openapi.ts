@@ -147,6 +147,7 @@ function takingNulls(schema: unknown): unknown {
 
 /** What a request may show, one of these; with `{}` also nothing. */
 const TO_AUTHENTICATE = [{}, { bearer: [] }];
+const TO_ENROLL = [{ bearer: [] }];
 const WITH_SESSION = [
   { ztSession: [] },
   { svcSession: [] },
@@ -161,7 +162,6 @@ function describe(
   components: Components,
   { oidc }: { readonly oidc: boolean },
 ): JsonObject {
-  const withSession = oidc ? WITH_ACCESS_TOKEN : WITH_SESSION;
   const { summary, auth, response } = operation;
   const errors = [...new Set([...operation.errors, ...(auth === "public" ? [] : [401]), 503])].sort((a, b) => a - b);
   const body = requestBody(operation.body, components);
@@ -169,7 +169,7 @@ function describe(
     operationId,
     summary,
     tags: [tagOf(operation.path)],
-    security: operation.issuesSession ? TO_AUTHENTICATE : auth === "public" ? [] : withSession,
+    security: securityOf(operation, oidc),
     "x-auth": auth,
     parameters: parameters(operation),
     ...(body === undefined ? {} : { requestBody: body }),
@@ -180,6 +180,13 @@ function describe(
       ...Object.fromEntries(errors.map((status) => [status, errorResponse(status, components)])),
     },
   };
+}
+
+function securityOf({ auth, issuesSession, takesExternalToken }: Operation, oidc: boolean) {
+  if (issuesSession) return TO_AUTHENTICATE;
+  if (takesExternalToken) return TO_ENROLL;
+  if (auth === "public") return [];
+  return oidc ? WITH_ACCESS_TOKEN : WITH_SESSION;
 }
 
 function tagOf(path: string): string {

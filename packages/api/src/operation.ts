@@ -133,6 +133,8 @@ export interface Operation<
   readonly errors: readonly number[];
   /** The answer's `data.token` is a new session: it is also sent in the headers `zt-session` and `svc-session`. */
   readonly issuesSession?: true;
+  /** A token of an external signer is shown, as bearer; there is no session yet. */
+  readonly takesExternalToken?: true;
   /** Set on an operation of the published description that Sallyport does not serve: why. Callers who may ask get 501 and this text. */
   readonly unserved?: string;
 }

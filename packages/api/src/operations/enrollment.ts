@@ -62,6 +62,7 @@ export const enrollmentOperations = {
       "Become an identity by a token of an external signer that allows it: `Authorization: Bearer`",
       { errors },
     ),
+    takesExternalToken: true as const,
     headers: [
       { name: "ziti-token-issuer-id", description: "Id of the signer; without it, the one that the token names" },
     ],
