@@ -13,6 +13,8 @@ import { arrivalOf, mediaType } from "./request.ts";
 import { ALL_METHODS, decodeBody, refuseMethod, withTimeout } from "./routes.ts";
 
 export const FORM_TYPE = "application/x-www-form-urlencoded";
+/** Parameters of a query or form. A megabyte of tiny ones would keep every other request waiting for a third of a second. */
+export const MAX_PARAMETERS = 2_000;
 
 /** Names and values of a query or form in the order in which they came: nothing is merged, so that a doubled one can be seen. */
 export type Pairs = readonly (readonly [name: string, value: string])[];
@@ -195,11 +197,14 @@ function bodyOf({ media }: Endpoint, request: FastifyRequest): Pick<EndpointRequ
 
 /**
  * Decodes a query or form strictly: what is wrongly encoded is refused, not repaired.
- * @throws ApiError 400 for bad percent-encoding, bytes that are no UTF-8, and U+0000
+ * @throws ApiError 400 for bad percent-encoding, bytes that are no UTF-8, U+0000, and more than {@link MAX_PARAMETERS} parameters
  */
 export function readPairs(where: "query" | "body", text: string): Pairs {
-  return text
-    .split("&")
+  const parts = text.split("&", MAX_PARAMETERS + 1);
+  if (parts.length > MAX_PARAMETERS) {
+    throw apiError("COULD_NOT_VALIDATE", unhandledCause(`the ${where} has more than ${MAX_PARAMETERS} parameters`));
+  }
+  return parts
     .filter((part) => part !== "")
     .map((part) => {
       const at = part.indexOf("=");

@@ -13,6 +13,8 @@ export const LOGIN_LIFE_MS = 600_000;
 export const MAX_STATE_LENGTH = 1_024;
 const MAX_NONCE_LENGTH = 512;
 const MAX_CONFIG_TYPES = 1_000;
+/** Of all together: they are stored before anything is proved. */
+export const MAX_CONFIG_TYPE_CHARACTERS = 32_768;
 /** SHA-256 as base64url. */
 const CHALLENGE = /^[\w-]{43}$/;
 
@@ -67,6 +69,9 @@ function readWanted(asked: Parameters): WantedLogin {
   const configTypes = [...asked.all("configTypes")];
   if (configTypes.length > MAX_CONFIG_TYPES) {
     throw oauthError("invalid_request", `send at most ${MAX_CONFIG_TYPES} configTypes`);
+  }
+  if (configTypes.join("").length > MAX_CONFIG_TYPE_CHARACTERS) {
+    throw oauthError("invalid_request", `configTypes have more than ${MAX_CONFIG_TYPE_CHARACTERS} characters`);
   }
   if ((asked.get("prompt") ?? "").split(" ").includes("none")) {
     throw oauthError("login_required", "no login is kept: ask without prompt=none");

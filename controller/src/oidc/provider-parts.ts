@@ -1,6 +1,7 @@
 import type { Logger } from "@sallyport/wire";
 import type { Authentication } from "../auth/authentication.ts";
 import type { AttemptRates } from "../auth/limits/attempt-limits.ts";
+import type { RateLimit } from "../auth/limits/rate-limit.ts";
 import type { Tokens } from "../auth/tokens/tokens.ts";
 import type { EndpointRequest } from "../http/endpoints.ts";
 import type { OidcSettings } from "../model/context.ts";
@@ -33,6 +34,8 @@ export interface ProviderParts {
 /** The parts with what the provider keeps itself. */
 export interface Provider extends ProviderParts {
   readonly openLogins: OpenLogins;
+  /** How often the access tokens of one session may be revoked singly, by the session's id. */
+  readonly singleRevocations: RateLimit;
   readonly redirects: RedirectRules;
   readonly postLogout: RedirectRules;
 }

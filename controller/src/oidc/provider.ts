@@ -4,6 +4,7 @@
  */
 import { ApiError } from "@sallyport/api";
 import { boundedLog, shownText } from "@sallyport/wire";
+import { RateLimit } from "../auth/limits/rate-limit.ts";
 import type { Endpoint, EndpointAnswer, EndpointRequest } from "../http/endpoints.ts";
 import { authorize, callback, LOGIN_LIFE_MS } from "./authorize.ts";
 import { readClient } from "./clients.ts";
@@ -18,7 +19,7 @@ import { OpenLogins } from "./open-logins.ts";
 import { Parameters } from "./parameters.ts";
 import type { Call, Provider, ProviderParts } from "./provider-parts.ts";
 import { RedirectRules } from "./redirects.ts";
-import { endSession, revoke } from "./session-end.ts";
+import { endSession, revoke, SINGLE_REVOCATIONS } from "./session-end.ts";
 import { exchangeCode } from "./token/authorization-code.ts";
 import { exchangeToken } from "./token/exchange.ts";
 import { refreshTokens } from "./token/refresh.ts";
@@ -84,6 +85,7 @@ export function createProvider(parts: ProviderParts): readonly Endpoint[] {
   const provider: Provider = {
     ...parts,
     openLogins: new OpenLogins({ rates, now, lifeMs: LOGIN_LIFE_MS }),
+    singleRevocations: new RateLimit(SINGLE_REVOCATIONS),
     redirects: new RedirectRules("/auth/callback", allowedOrigins, settings.redirectUris),
     postLogout: new RedirectRules("/auth/logout", allowedOrigins, settings.postLogoutUris),
   };
@@ -102,6 +104,7 @@ export function createProvider(parts: ProviderParts): readonly Endpoint[] {
     handle: async (request) => {
       const issuer = issuerOf(request.host, { exact: parts.servedHosts(), more: settings.hosts });
       if (issuer === undefined) throw unknownHost(request.host);
+      if (errors === "login" && route.method !== "GET") refuseForeignPage(request, allowedOrigins);
       return handle(provider, { request, issuer, form: answerForm(request.headers.accept) });
     },
     failed: (error, request) => {
@@ -113,6 +116,21 @@ export function createProvider(parts: ProviderParts): readonly Endpoint[] {
 }
 
 const UNKNOWN_HOST = "UNKNOWN_HOST";
+
+/**
+ * A browser shows its client certificate for every page that sends a form here: a page of another origin must not prove a factor of a login that its author
+ * began, and goes on with. Browsers say where a request comes from (Fetch Metadata Request Headers, section 2.3); programs say nothing.
+ * @throws ApiError 403
+ */
+function refuseForeignPage({ headers }: EndpointRequest, allowedOrigins: readonly string[]): void {
+  const { origin, "sec-fetch-site": site = "none" } = headers;
+  if (site === "none" || site === "same-origin" || (origin !== undefined && allowedOrigins.includes(origin))) return;
+  throw new ApiError(
+    403,
+    "FOREIGN_PAGE",
+    "a page of another site must not log a user in: begin at the page of the login",
+  );
+}
 
 /** JSON for a request whose `Accept` header is the error. */
 function formOf({ headers }: EndpointRequest): AnswerForm {

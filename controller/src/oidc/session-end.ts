@@ -8,9 +8,12 @@ import { Parameters } from "./parameters.ts";
 import type { Call, Provider } from "./provider-parts.ts";
 import { withParameters } from "./redirects.ts";
 
+/** Every controller and router remembers each token that was revoked by itself: beyond these, the session of the tokens ends. */
+export const SINGLE_REVOCATIONS = { burst: 20, perMinute: 1 / 60 };
+
 /** A refresh token ends its session, an access token itself. What is unknown or over needs nothing. */
 export async function revoke(provider: Provider, { request }: Call): Promise<EndpointAnswer> {
-  const { tokens, model } = provider;
+  const { tokens, model, singleRevocations } = provider;
   const form = new Parameters(request.form);
   const client = readClient(form, request.authorization);
   const token = form.require("token");
@@ -23,8 +26,10 @@ export async function revoke(provider: Provider, { request }: Call): Promise<End
   }
   const access = await tokens.own.access(token);
   if (access !== undefined && "claims" in access) {
+    const { jti, z_asid: sessionId } = access.claims;
     requireOwner(access.claims, client);
-    await model.revocations.create({ id: access.claims.jti, type: "JTI", until: access.expiresAt });
+    if (singleRevocations.take(sessionId) > 0) await model.oidcSessions.end(sessionId, "revoked");
+    else await model.revocations.create({ id: jti, type: "JTI", until: access.expiresAt });
   }
   return { status: 200 };
 }

@@ -78,8 +78,10 @@ export class TokenIssuer {
     this.#now = options.now;
   }
 
-  access(subject: TokenSubject): Issued {
-    return this.#sessionToken(subject, TOKEN_TYPE.access, this.#lives.accessMs);
+  /** @param until when it ends at the latest */
+  access(subject: TokenSubject, until?: Date): Issued {
+    const left = until === undefined ? Number.POSITIVE_INFINITY : until.getTime() - subject.at.getTime();
+    return this.#sessionToken(subject, TOKEN_TYPE.access, Math.min(this.#lives.accessMs, left));
   }
 
   refresh(subject: TokenSubject): Issued {

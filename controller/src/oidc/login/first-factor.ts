@@ -85,10 +85,11 @@ async function prove(
   { fields, row, pageSecret }: Attempt,
 ): Promise<{ readonly session: { readonly id: string }; readonly open: OpenFactors }> {
   const { csrPem, username, password, configTypes = row.configTypes, sdkInfo, envInfo } = fields;
-  if (csrPem !== undefined) await checkedCsr(csrPem);
   const { peerCertificates, proxied, bearerTokens, remoteIp } = request;
   const expiresAt = new Date(now().getTime() + PROVED_LIFE_MS);
   const onMade = async (trx: Db, session: NewApiSession, { certFingerprints }: LoginProof) => {
+    // Not before the proof: its limits hold for the work of this check, too.
+    if (csrPem !== undefined) await checkedCsr(csrPem);
     const [loginFingerprint = null] = certFingerprints;
     await model.oidcSessions.insert(trx, session, {
       clientId: knownClient(row.clientId),

@@ -79,6 +79,11 @@ export async function codePage(provider: Provider, login: ProvedLogin, problem?:
   const view = await viewOf(provider, login.row, login.pageSecret, problem);
   const identity = await identityOf(provider, login.apiSessionId);
   let status = await mfa.status(identity);
+  if (problem === undefined && status?.pending !== undefined) {
+    // Who began it may know its secret: another one who has the password.
+    await mfa.disable(identity.id, login.apiSessionId, "");
+    status = undefined;
+  }
   if (status === undefined) {
     await mfa.start(identity.id);
     status = await mfa.status(identity);

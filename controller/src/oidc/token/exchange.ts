@@ -42,28 +42,32 @@ export async function exchangeToken(
       session_cert: made.sessionCertPem,
     });
   }
-  const session = await subjectOf(provider, call, client, { given, wanted, token });
-  return wanted === "id_token" ? idToken(provider, call, session, form) : accessToken(provider, call, session, form);
+  const { session, until } = await subjectOf(provider, call, client, { given, wanted, token });
+  return wanted === "id_token"
+    ? idToken(provider, call, session, form)
+    : accessToken(provider, call, session, { form, until });
 }
 
-/** The session of the subject token. @throws ApiError `invalid_grant` */
+/** The session of the subject token; `until`: no token that is made from it lives longer. @throws ApiError `invalid_grant` */
 async function subjectOf(
   provider: Provider,
   call: Call,
   client: ClientId,
   { given, wanted, token }: { readonly given: Kind; readonly wanted: Kind; readonly token: string },
-): Promise<OidcSessionFacts> {
+): Promise<{ readonly session: OidcSessionFacts; readonly until?: Date }> {
   const { own } = provider.tokens;
   if (given === "access_token") {
     const checked = await own.access(token);
-    return (await sessionOfToken(provider, call, client, "access token", checked)).session;
+    const { session } = await sessionOfToken(provider, call, client, "access token", checked);
+    // A stolen one must not become others without end.
+    return checked !== undefined && "claims" in checked ? { session, until: checked.expiresAt } : { session };
   }
   const { session, jti } = await sessionOfToken(provider, call, client, "refresh token", await own.refresh(token));
-  if (jti === session.refreshJti) return session;
+  if (jti === session.refreshJti) return { session };
   const since = provider.now().getTime() - PREVIOUS_MS;
   const wasJustReplaced = jti === session.previousJti && (session.rotatedAt?.getTime() ?? 0) > since;
   if (!wasJustReplaced) throw await reused(provider, session.session.id);
-  if (wanted === "id_token") return session;
+  if (wanted === "id_token") return { session };
   throw oauthError("invalid_grant", "the refresh token was replaced: send its successor");
 }
 
@@ -71,11 +75,11 @@ async function accessToken(
   { model, tokens, now }: Provider,
   call: Call,
   session: OidcSessionFacts,
-  form: Parameters,
+  { form, until }: { readonly form: Parameters; readonly until: Date | undefined },
 ): Promise<EndpointAnswer> {
   const scopes = scopesFor(session, form);
   const at = now();
-  const made = tokens.issuer.access(subjectFor(session, call, at, { scopes }));
+  const made = tokens.issuer.access(subjectFor(session, call, at, { scopes }), until);
   const hasGoneOn = await model.oidcSessions.extend(session.session.id, made.expiresAt);
   if (!hasGoneOn) throw oauthError("invalid_grant", "the session has ended: log in again");
   const endsAt = new Date(Math.min(made.expiresAt.getTime(), session.expiresAt.getTime()));
