@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Context, type IdentityFile } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { NetworkConnection } from "../../operator/src/controller-client/connection.ts";
 import { eventually } from "../network/eventually.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -67,5 +68,27 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
     await expect(Context.login({ ...login, password: "not-my-password" })).rejects.toMatchObject({
       code: "CREDENTIALS_REFUSED",
     });
+  });
+
+  it("takes the operator, which logs in again when its session was ended", async () => {
+    const { id } = JSON.parse(readFileSync(declared.clientFile, "utf8")) as IdentityFile;
+    const connection = new NetworkConnection({
+      ...{
+        name: "default/main",
+        endpoints: [`https://localhost:${network.port}`],
+        ca: (id.ca ?? "").replace(/^pem:/, ""),
+      },
+      credentials: { method: "password", username: "admin", password: network.adminPassword },
+      ...{ requestTimeoutMs: 10_000, maxRequestsPerSecond: 100, log },
+    });
+    const own = async () => (await connection.client.getCurrentAPISession()).data;
+    const first = await own();
+    // An access token, not the token of an old session.
+    expect(first.token.split(".")).toHaveLength(3);
+    await network.management.deleteAPISessions({ params: { id: first.id } });
+    const second = await own();
+    expect(second.id).not.toBe(first.id);
+    await connection.close();
+    await eventually("the session has ended", async () => !(await sessionsOf(first.identityId)).includes(second.id));
   });
 });

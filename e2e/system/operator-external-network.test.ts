@@ -226,7 +226,6 @@ describe("a Network that exists", { timeout: 120_000 }, () => {
   test("that asks to be left alone is, until it does no more", async () => {
     let isLimited = true;
     const server = await FakeController.start(({ path }) => {
-      if (path === "/version") return answer({ version: "v1.6.20", apiVersions: { "edge-management": { v1: {} } } });
       if (isLimited) return refusal(429, "RATE_LIMITED");
       if (path.startsWith("/authenticate")) return session("token");
       if (path.startsWith("/current-identity")) return answer({ name: "operator", isAdmin: true });

@@ -1,26 +1,22 @@
 import type { operations } from "@sallyport/api";
 import {
+  type AnnouncedOidc,
   type ApiClient,
   ApiError,
   ApiTransportError,
+  announcedOidc,
   type CallOptions,
   type Calls,
+  type ClientOptions,
   createClient,
   ROUTES,
 } from "@sallyport/api/client";
 import { abortable, backoffDelay, jittered } from "@sallyport/async";
 import { controllerTrust, type Logger } from "@sallyport/wire";
 import { NetworkNotReadyError, OperationForbiddenError, retryAfterMs } from "./errors.ts";
+import { type Credentials, type HeldSession, oidcSession, type SessionAnswer } from "./oidc-session.ts";
 import { byProxy } from "./proxies.ts";
 import { LoginGate, RequestPace } from "./request-limits.ts";
-
-/** How the operator proves who it is. */
-export type Credentials =
-  | { readonly method: "password"; readonly username: string; readonly password: string }
-  /** PEM: the leaf with its chain, and its key. */
-  | { readonly method: "cert"; readonly cert: string; readonly key: string }
-  /** Asked for at each login, since tokens end. Tokens for another audience are other credentials. */
-  | { readonly method: "ext-jwt"; readonly token: () => Promise<string>; readonly audience?: string };
 
 export interface ConnectionOptions {
   /** For the log and for messages: `namespace/name`. */
@@ -96,8 +92,8 @@ export class NetworkConnection {
   readonly #closing = new AbortController();
   /** Index of the endpoint that is asked first. */
   #endpoint = 0;
-  #token: string | undefined;
-  #login: Promise<string> | undefined;
+  #session: HeldSession | undefined;
+  #login: Promise<HeldSession> | undefined;
   /** 429 in a row. */
   #limited = 0;
   #isFailing = false;
@@ -109,16 +105,7 @@ export class NetworkConnection {
     this.#o = o;
     this.#times = { ...TIMES, ...o.times };
     const { credentials } = o;
-    const certificate = credentials.method === "cert" ? { cert: credentials.cert, key: credentials.key } : {};
-    this.#clients = o.endpoints.map((baseUrl) =>
-      createClient("management", {
-        baseUrl,
-        ...certificate,
-        timeoutMs: o.requestTimeoutMs,
-        ...byProxy(),
-        tls: { ...controllerTrust(o.ca ?? ""), servername: o.servername },
-      }),
-    );
+    this.#clients = o.endpoints.map((baseUrl) => createClient("management", this.#place(baseUrl)));
     this.#pace = new RequestPace(o.maxRequestsPerSecond);
     this.#gate = o.gate ?? new LoginGate(this.#times.refusedLoginMs, credentials.method === "password");
     this.client = Object.fromEntries(
@@ -134,19 +121,22 @@ export class NetworkConnection {
     this.#gate.open();
   }
 
+  #place(baseUrl: string): ClientOptions {
+    const { credentials, requestTimeoutMs: timeoutMs, ca = "", servername } = this.#o;
+    const certificate = credentials.method === "cert" ? { cert: credentials.cert, key: credentials.key } : {};
+    return { baseUrl, ...certificate, timeoutMs, ...byProxy(), tls: { ...controllerTrust(ca), servername } };
+  }
+
   /** Logs out, if a session is open and the controller answers soon, and ends all connections. Calls under way fail. */
   async close(): Promise<void> {
-    const token = this.#token;
+    const session = this.#session;
     clearTimeout(this.#recoveryTimer);
     this.#closing.abort(new NetworkNotReadyError("NetworkNotReady", `the connection to ${this.#o.name} was closed`));
-    const client = this.#clients[this.#endpoint];
-    if (token !== undefined && client !== undefined) {
-      const loggedOut = client
-        .deleteCurrentAPISession({}, { headers: { "zt-session": token }, signal: AbortSignal.timeout(2_000) })
-        .catch((err: unknown) =>
-          this.#o.log.debug({ network: this.#o.name, err }, "the session was left to end by itself"),
-        );
-      await loggedOut;
+    if (session !== undefined) {
+      session.stop();
+      await session.end(AbortSignal.timeout(2_000)).catch((err: unknown) => {
+        this.#o.log.debug({ network: this.#o.name, err }, "the session was left to end by itself");
+      });
     }
     for (const each of this.#clients) each.close();
   }
@@ -156,58 +146,63 @@ export class NetworkConnection {
     let hasRenewed = false;
     for (let attempt = 1; ; attempt++) {
       const { isPublic = false } = MANAGEMENT[id] ?? {};
-      const token = isPublic ? undefined : await this.#session(signal);
-      const headers = { ...options.headers, ...(token === undefined ? {} : { "zt-session": token }) };
+      const session = isPublic ? undefined : await this.#begun(signal);
+      const headers = { ...options.headers, ...session?.headers() };
       try {
         return await this.#send(id, input, { signal, headers });
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
         if (error.status === 429) {
           if (attempt >= ATTEMPTS_WHEN_LIMITED) throw this.#limitedError(error);
-        } else if (error.status === 401 && token !== undefined) {
+        } else if (error.status === 401 && session !== undefined) {
           if (hasRenewed) throw new OperationForbiddenError(id, error);
           hasRenewed = true;
           // Others may have noticed before, and have a new session already.
-          if (this.#token === token) this.#token = undefined;
+          this.#drop(session);
         } else throw error;
       }
     }
   }
 
-  /** The session's token; one login at a time, however many ask. */
-  async #session(signal: AbortSignal): Promise<string> {
+  #drop(session: HeldSession): void {
+    session.stop();
+    if (this.#session === session) this.#session = undefined;
+  }
+
+  /** The session; one login at a time, however many ask. */
+  async #begun(signal: AbortSignal): Promise<HeldSession> {
     signal.throwIfAborted();
-    if (this.#token !== undefined) return this.#token;
+    if (this.#session !== undefined) return this.#session;
     this.#login ??= this.#logIn().finally(() => {
       this.#login = undefined;
     });
     return await abortable(this.#login, signal);
   }
 
-  async #logIn(): Promise<string> {
+  async #logIn(): Promise<HeldSession> {
     const { closed } = this.#gate;
     if (closed !== undefined) throw this.#refusedError(closed.reason, closed.forMs);
     const { credentials, name, log } = this.#o;
     const { method } = credentials;
-    const body = method === "password" ? { username: credentials.username, password: credentials.password } : {};
-    const headers: Record<string, string> =
-      method === "ext-jwt" ? { authorization: `Bearer ${await credentials.token()}` } : {};
     const signal = this.#closing.signal;
     try {
-      const answer = (await this.#send("authenticate", { query: { method }, body }, { headers, signal })) as Awaited<
-        ReturnType<ApiSession["authenticate"]>
+      const version = (await this.#send("listVersion", {}, { signal }, true)) as Awaited<
+        ReturnType<ManagementClient["listVersion"]>
       >;
-      const { token, authQueries, identity } = answer.data;
-      if (authQueries.length > 0) {
-        const reason = `the login of ${identity.name ?? "the operator's identity"} needs a second factor, which the operator has not: give the identity an auth policy without one`;
+      const oidc = announcedOidc(version.data);
+      const { session, identity, isOpen } = await (oidc === undefined
+        ? this.#legacy(signal)
+        : this.#oidc(oidc, signal));
+      if (isOpen) {
+        const reason = `the login of ${identity ?? "the operator's identity"} needs a second factor, which the operator has not: give the identity an auth policy without one`;
         this.#gate.refused(reason);
         throw this.#refusedError(reason, this.#gate.closed?.forMs);
       }
       this.#gate.accepted();
-      this.#token = token;
+      this.#session = session;
       this.#recovered();
-      log.info({ network: name, identity: identity.name, method }, "logged in to the network");
-      return token;
+      log.info({ network: name, identity, method }, "logged in to the network");
+      return session;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (error.status === 429) throw this.#limitedError(error);
@@ -224,6 +219,47 @@ export class NetworkConnection {
     }
   }
 
+  async #legacy(signal: AbortSignal): Promise<SessionAnswer> {
+    const { credentials } = this.#o;
+    const { method } = credentials;
+    const body = method === "password" ? { username: credentials.username, password: credentials.password } : {};
+    const headers: Record<string, string> =
+      method === "ext-jwt" ? { authorization: `Bearer ${await credentials.token()}` } : {};
+    const { data } = (await this.#send(
+      "authenticate",
+      { query: { method }, body },
+      { headers, signal },
+      true,
+    )) as Awaited<ReturnType<ApiSession["authenticate"]>>;
+    const own = { "zt-session": data.token };
+    const session: HeldSession = {
+      headers: () => own,
+      end: async (signal) => await this.#clients[this.#endpoint]?.deleteCurrentAPISession({}, { headers: own, signal }),
+      stop: () => {},
+    };
+    return { session, identity: data.identity.name, isOpen: data.authQueries.length > 0 };
+  }
+
+  /** At the endpoint that announced it: the steps of one login belong together. */
+  async #oidc({ path }: AnnouncedOidc, signal: AbortSignal): Promise<SessionAnswer> {
+    const { credentials, endpoints, name, log } = this.#o;
+    await this.#turn(signal);
+    this.#o.mayAct?.();
+    try {
+      return await oidcSession({
+        place: () => ({ ...this.#place(endpoints[this.#endpoint] ?? endpoints[0]), path }),
+        credentials,
+        signal,
+        onRefused: (session) => this.#drop(session),
+        onFailed: (err) => log.debug({ network: name, err }, "the tokens could not be renewed; it is tried again"),
+      });
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 429) this.#limit(error);
+      if (error instanceof ApiTransportError) this.#isFailing = true;
+      throw error;
+    }
+  }
+
   #refusedError(reason: string, retryAfter: number | undefined, cause?: unknown): NetworkNotReadyError {
     const next =
       retryAfter === undefined
@@ -237,7 +273,12 @@ export class NetworkConnection {
   }
 
   /** Asks the endpoints in order, from the one that answered last; the next one only when the server can't have acted. */
-  async #send(id: string, input: object, options: CallOptions & { signal: AbortSignal }): Promise<unknown> {
+  async #send(
+    id: string,
+    input: object,
+    options: CallOptions & { signal: AbortSignal },
+    isLogin = false,
+  ): Promise<unknown> {
     let failure: unknown;
     for (let tried = 0; tried < this.#clients.length; tried++) {
       const endpoint = this.#endpoint;
@@ -246,7 +287,7 @@ export class NetworkConnection {
       try {
         const answer = await this.#exchange(endpoint, id, input, options);
         this.#limited = 0;
-        if (id !== "authenticate") this.#recovered();
+        if (!isLogin) this.#recovered();
         return answer;
       } catch (error) {
         options.signal.throwIfAborted();

@@ -1,6 +1,7 @@
-import type { ConnectionTimes, Credentials } from "../../../controller-client/connection.ts";
+import type { ConnectionTimes } from "../../../controller-client/connection.ts";
 import { NetworkNotReadyError } from "../../../controller-client/errors.ts";
 import type { NetworkRef } from "../../../controller-client/network-clients.ts";
+import type { Credentials } from "../../../controller-client/oidc-session.ts";
 import { fetchPinnedAuthority, TrustError } from "../../../controller-client/trust.ts";
 import { KINDS, type KubeObject } from "../../../kube/kinds.ts";
 import type { Outcome } from "../../../loop/kind-reconciler.ts";

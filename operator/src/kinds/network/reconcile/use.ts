@@ -1,17 +1,13 @@
 import { ApiError, ApiTransportError, listAll } from "@sallyport/api/client";
 import { parseDuration } from "@sallyport/config-file";
-import type {
-  ConnectionOptions,
-  ConnectionTimes,
-  Credentials,
-  ManagementClient,
-} from "../../../controller-client/connection.ts";
+import type { ConnectionOptions, ConnectionTimes, ManagementClient } from "../../../controller-client/connection.ts";
 import {
   NetworkNotReadyError,
   type NotReadyReason,
   OperationForbiddenError,
 } from "../../../controller-client/errors.ts";
 import type { NetworkSettings } from "../../../controller-client/network-clients.ts";
+import type { Credentials } from "../../../controller-client/oidc-session.ts";
 import { conditionOf } from "../../../kube/conditions.ts";
 import { KINDS } from "../../../kube/kinds.ts";
 import type { Outcome, ReconcileContext } from "../../../loop/kind-reconciler.ts";
