@@ -49,6 +49,9 @@ export function fabricRouters(ctx: ModelContext, model: Model) {
     },
     async saveRouterReport({ routerId, hostname, version, ctrlChanListeners }) {
       const before = (await model.routers.find(db, routerId))?.report.version;
+      const isFirstToNeedThem = needsSignedTokens(version.version) && !needsSignedTokens(before?.version ?? null);
+      // A failure leaves the report as it was, so that the next one tries again.
+      if (isFirstToNeedThem) await endOpaqueSessions(ctx, model, routerId);
       const report = json({ hostname, version });
       const said = ctrlChanListeners === undefined ? {} : { ctrl_chan_listeners: json(ctrlChanListeners) };
       await db
@@ -56,9 +59,8 @@ export function fabricRouters(ctx: ModelContext, model: Model) {
         .set({ report, ...said })
         .where("id", "=", routerId)
         .execute();
-      if (needsSignedTokens(version.version) && !needsSignedTokens(before?.version ?? null)) {
-        await endOpaqueSessions(ctx, model, routerId);
-      }
+      // Those that were made meanwhile.
+      if (isFirstToNeedThem) await endOpaqueSessions(ctx, model, routerId);
     },
     async saveRouterInterfaces(routerId, interfaces) {
       const text = json([...interfaces]);

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from "node:util";
 import { createKeyPair } from "@sallyport/wire";
 import { decodeJwt, decodeProtectedHeader } from "jose";
 import { sql } from "kysely";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import type { TokenSubject } from "../../auth/tokens/token-issuer.ts";
 import { DenialCode, type ModelChange, type NewTerminator } from "../../fabric/ports.ts";
@@ -257,6 +257,8 @@ describe("the token of a session", () => {
     await report(router, "of 1.6");
     await report(outside, "out of reach");
     expect(await still()).toEqual([host.id, dialing.id, old.id]);
+    vi.spyOn(c.model.sessions, "end").mockRejectedValueOnce(new Error("the database is away"));
+    await expect(report(router, "in reach")).rejects.toThrow("the database is away");
     await report(router, "in reach");
     expect(await still()).toEqual([undefined, dialing.id, undefined]);
     expect((await session(login, "Bind")).token).toMatch(/^ey/);
