@@ -35,6 +35,13 @@ export class RevokedTokens {
     await this.#load();
   }
 
+  /** {@link has}, with all that was committed before. */
+  async isRevoked(jti: string): Promise<boolean> {
+    await this.#store.changes.noticed();
+    return this.has(jti);
+  }
+
+  /** For callers that have waited for the change log. */
   has(jti: string): boolean {
     const until = this.#until.get(jti);
     return until !== undefined && until > this.#now().getTime();

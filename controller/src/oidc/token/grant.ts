@@ -40,7 +40,9 @@ export async function sessionOfToken(
   if (session.accessUntil === null) throw invalidGrant(what, `the login of API session ${id} is not complete`);
   if (session.identity.id !== sub) throw invalidGrant(what, `API session ${id} is another identity's`);
   if (session.isDisabled) throw invalidGrant(what, `identity ${sub} is disabled`);
-  if (provider.tokens.revoked.has(jti)) throw oauthError("invalid_grant", `the ${what} is revoked: log in again`);
+  if (await provider.tokens.revoked.isRevoked(jti)) {
+    throw oauthError("invalid_grant", `the ${what} is revoked: log in again`);
+  }
   if (session.isBound && !(await provider.authentication.holdsCertificateOf(id, request))) {
     throw oauthError("access_denied", "peer certificate fingerprint does not match token");
   }
