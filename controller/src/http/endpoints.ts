@@ -199,7 +199,7 @@ function bodyOf({ media }: Endpoint, request: FastifyRequest): Pick<EndpointRequ
  * Decodes a query or form strictly: what is wrongly encoded is refused, not repaired.
  * @throws ApiError 400 for bad percent-encoding, bytes that are no UTF-8, U+0000, and more than {@link MAX_PARAMETERS} parameters
  */
-export function readPairs(where: "query" | "body", text: string): Pairs {
+function readPairs(where: "query" | "body", text: string): Pairs {
   const parts = text.split("&", MAX_PARAMETERS + 1);
   if (parts.length > MAX_PARAMETERS) {
     throw apiError("COULD_NOT_VALIDATE", unhandledCause(`the ${where} has more than ${MAX_PARAMETERS} parameters`));

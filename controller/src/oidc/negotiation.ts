@@ -1,7 +1,6 @@
 /** Which form of answer a caller wants: programs get JSON, browsers a page. */
 import { ApiError, JSON_TYPE } from "@sallyport/api";
 
-export const HTML_TYPE = "text/html; charset=utf-8";
 export const TEXT_TYPE = "text/plain; charset=utf-8";
 
 export type AnswerForm = "json" | "page";

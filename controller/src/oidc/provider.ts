@@ -51,9 +51,9 @@ const healthy = async () => jsonAnswer(200, { status: "ok" });
 
 const ROUTES: readonly Route[] = [
   get(PATHS.discovery, async ({ tokens }, { issuer }) =>
-    jsonAnswer(200, discoveryDocument(issuer, tokens.keys.published()), CACHED),
+    jsonAnswer(200, discoveryDocument(issuer, tokens.keys.requirePublished()), CACHED),
   ),
-  get(PATHS.keys, async ({ tokens }) => jsonAnswer(200, keySet(tokens.keys.published()), CACHED)),
+  get(PATHS.keys, async ({ tokens }) => jsonAnswer(200, keySet(tokens.keys.requirePublished()), CACHED)),
   get(PATHS.authorize, authorize),
   post(PATHS.authorize, authorize),
   get(PATHS.callback, callback),

@@ -1,6 +1,7 @@
 import { createPublicKey } from "node:crypto";
 import { fingerprint } from "@sallyport/wire";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { ChangeRow, ChangeSubscriber } from "../../store/change-log.ts";
 import { SecretsError } from "../../store/secrets.ts";
 import { type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { TEST_LIVES, testKeyOptions } from "./testing/test-tokens.ts";
@@ -31,6 +32,10 @@ async function start(more: Partial<TokenKeysOptions> = {}): Promise<TokenKeys> {
   await keys.start();
   return keys;
 }
+const removed = (kid: string): ChangeRow => ({
+  ...{ seq: "1", xid: "1", at: new Date(at), before: null },
+  ...{ kind: "token_key", key: kid, op: "delete" },
+});
 const kids = (keys: TokenKeys) => keys.published().map(({ kid }) => kid);
 const noticed = () => test.store.changes.caughtUp();
 /** Resolves when this reader has loaded what another one wrote. */
@@ -121,6 +126,29 @@ describe("rotation", () => {
     await keys.rotate({ atOnce: true });
     await test.store.changes.noticed();
     expect(keys.find(first)).toBeUndefined();
+  });
+
+  it("until the new key is read after all were removed, requests are answered 503, and nobody is told of no key", async () => {
+    let reader: ChangeSubscriber | undefined;
+    const changes = {
+      noticed: () => test.store.changes.noticed(),
+      subscribe: (subscriber: ChangeSubscriber) => {
+        reader = subscriber;
+        return () => undefined;
+      },
+    };
+    const { db } = test.store;
+    const keys = await start({ store: { db, changes, transaction: (work) => test.store.transaction(work) } });
+    const [first = ""] = kids(keys);
+    const told: number[] = [];
+    keys.onChange(() => told.push(kids(keys).length));
+    const { kid } = await keys.rotate({ atOnce: true });
+    const reading = reader?.onChanges([removed(first)], "");
+    expect(kids(keys)).toEqual([]);
+    expect(() => keys.signer()).toThrow(expect.objectContaining({ status: 503, headers: { "retry-after": "1" } }));
+    expect(() => keys.requirePublished()).toThrow(expect.objectContaining({ status: 503 }));
+    await reading;
+    expect([told, keys.signer().kid]).toEqual([[1], kid]);
   });
 });
 

@@ -1,4 +1,5 @@
 import { type webcrypto, X509Certificate } from "node:crypto";
+import { apiError, unhandledCause } from "@sallyport/api";
 import { Listeners, SerialQueue } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { type Kysely, sql, type Transaction } from "kysely";
@@ -12,7 +13,7 @@ import { type VerificationKey, verificationKey } from "../jwt/verification-key.t
 /** The part of the store that tokens need. */
 export interface TokenStore {
   readonly db: Kysely<Database>;
-  readonly changes: Pick<ChangeLog, "subscribe">;
+  readonly changes: Pick<ChangeLog, "subscribe" | "noticed">;
   transaction<T>(work: (trx: Transaction<Database>) => Promise<T>): Promise<T>;
 }
 
@@ -69,6 +70,8 @@ export class TokenKeys {
   readonly #reading = new SerialQueue();
   /** By `kid`, in the order in which they begin to sign. */
   #keys: ReadonlyMap<string, HeldKey> = new Map();
+  /** Removed, while the keys that are left or new are read. */
+  readonly #removed = new Set<string>();
   /** Counts what makes a read that has begun out of date. */
   #wanted = 0;
   #unsubscribe: (() => void) | undefined;
@@ -85,7 +88,7 @@ export class TokenKeys {
       isPrompt: true,
       onChanges: async (rows) => {
         const own = rows.filter((row) => row.kind === "token_key");
-        for (const { key } of own.filter((row) => row.op === "delete")) this.#drop(key);
+        for (const { key } of own.filter((row) => row.op === "delete")) this.#removed.add(key);
         if (own.length > 0) await this.#load();
       },
       onReset: () => this.#load(),
@@ -105,26 +108,31 @@ export class TokenKeys {
     }
   }
 
-  /** What signs now. */
+  /** What signs now. @throws ApiError 503 while the keys are read after all were removed */
   signer(): JwtSigner {
     const now = this.#options.now();
     const keys = this.published() as readonly HeldKey[];
     const signing = keys.findLast(({ signsFrom }) => signsFrom <= now) ?? keys[0];
-    if (signing === undefined)
-      throw new Error("no key to sign tokens with: the keys are loaded when the controller starts");
+    if (signing === undefined) throw noKeys();
     return signing.signer;
   }
 
   /** The key with which a token is checked; undefined when it is unknown, or has ended. */
   find(kid: string): VerificationKey | undefined {
     const key = this.#keys.get(kid);
-    return key === undefined || isOver(key, this.#options.now()) ? undefined : key.verification;
+    return key !== undefined && this.#counts(key) ? key.verification : undefined;
   }
 
   /** Every key whose tokens count, or will. */
   published(): readonly PublishedKey[] {
-    const now = this.#options.now();
-    return [...this.#keys.values()].filter((key) => !isOver(key, now));
+    return [...this.#keys.values()].filter((key) => this.#counts(key));
+  }
+
+  /** {@link published}, for those that need one. @throws ApiError 503 as {@link signer} */
+  requirePublished(): readonly PublishedKey[] {
+    const keys = this.published();
+    if (keys.length === 0) throw noKeys();
+    return keys;
   }
 
   /** Calls `listener` after the keys have changed. @returns how to stop */
@@ -174,11 +182,8 @@ export class TokenKeys {
     this.#listeners.clear();
   }
 
-  #drop(kid: string): void {
-    const rest = new Map(this.#keys);
-    if (!rest.delete(kid)) return;
-    this.#keys = rest;
-    this.#listeners.emit();
+  #counts({ kid, endsAt }: PublishedKey): boolean {
+    return !this.#removed.has(kid) && (endsAt === undefined || endsAt > this.#options.now());
   }
 
   #load(): Promise<void> {
@@ -189,6 +194,7 @@ export class TokenKeys {
       // A key may have been removed while it was read.
       if (wanted !== this.#wanted) return;
       this.#keys = new Map(rows.map((row) => [row.kid, this.#held(row)]));
+      this.#removed.clear();
       this.#listeners.emit();
     });
   }
@@ -243,8 +249,10 @@ async function removeKeys(trx: Transaction<Database>, condition: ReturnType<type
   return rows.length;
 }
 
-function isOver({ endsAt }: PublishedKey, now: Date): boolean {
-  return endsAt !== undefined && endsAt <= now;
+/** After every key was withdrawn at once. */
+function noKeys() {
+  const reason = "the keys that sign tokens are being replaced: try again";
+  return apiError("TIMEOUT", unhandledCause(reason), { headers: { "retry-after": "1" } });
 }
 
 function boxContext(kid: string): string {

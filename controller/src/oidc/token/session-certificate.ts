@@ -6,7 +6,7 @@ import { failureText, oauthError } from "../oauth-error.ts";
 import type { Provider } from "../provider-parts.ts";
 
 /** It counts only with a token of its session, whose life is shorter. */
-export const SESSION_CERTIFICATE_MS = 365 * 86_400_000;
+const SESSION_CERTIFICATE_MS = 365 * 86_400_000;
 
 export interface SessionCertificate {
   readonly pem: string;
