@@ -7,7 +7,7 @@ const withBody =
   (method: string) =>
   (path: string, body: Body, more: Partial<Step> = {}): Step => ({ method, path, body, ...more });
 
-export const get = (path: string): Step => ({ method: "GET", path });
+export const get = (path: string, more: Partial<Step> = {}): Step => ({ method: "GET", path, ...more });
 export const post = withBody("POST");
 export const patch = withBody("PATCH");
 export const put = withBody("PUT");

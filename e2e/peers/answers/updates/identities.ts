@@ -49,7 +49,9 @@ export function identityUpdates(both: () => Both): void {
       get("/terminators"),
       get("/network-jwts"),
       get("/controllers"),
-      get("/enumerated-capabilities"),
+      get("/enumerated-capabilities", {
+        ours: { status: 200, because: "OIDC_AUTH_WITH_CSR is a capability of OpenZiti 2.x" },
+      }),
     );
   });
 }

@@ -112,6 +112,11 @@ it("asks for a one-time code, and again when it was wrong", async () => {
   ]);
 });
 
+it("is refused by a provider that shows its login page again", async () => {
+  controller.refusesByPage = true;
+  await expect(start().login()).rejects.toMatchObject({ code: "CREDENTIALS_REFUSED" });
+});
+
 it("ends a login after three wrong codes", async () => {
   controller.code = "123456";
   const login = start({ oneTimeCode: async () => "000000" }).login();

@@ -11,6 +11,7 @@ interface Answer {
   readonly status: number;
   readonly body?: object;
   readonly location?: string;
+  readonly page?: string;
 }
 
 const say = (status: number, body: object): Answer => ({ status, body });
@@ -45,6 +46,8 @@ export class TinyController {
   isEnrolled = true;
   /** The token of another provider that logins need besides; empty: none. */
   otherToken = "";
+  /** Refuses every first factor as OpenZiti 1.6 does a wrong password: it shows its login page again. */
+  refusesByPage = false;
   /** Seconds that access tokens live. */
   accessSeconds = 1_800;
   /** Changes an answer of the provider before it is sent. */
@@ -66,9 +69,10 @@ export class TinyController {
       const chunks: Buffer[] = [];
       request.on("data", (chunk: Buffer) => chunks.push(chunk));
       request.on("end", () => {
-        const { status, body, location } = controller.#answer(request, Buffer.concat(chunks).toString());
-        const headers = { "content-type": "application/json", ...(location !== undefined && { location }) };
-        response.writeHead(status, headers).end(body && JSON.stringify(body));
+        const { status, body, location, page } = controller.#answer(request, Buffer.concat(chunks).toString());
+        const type = page === undefined ? "application/json" : "text/html; charset=UTF-8";
+        const headers = { "content-type": type, ...(location !== undefined && { location }) };
+        response.writeHead(status, headers).end(page ?? (body && JSON.stringify(body)));
       });
     });
     server.listen(0, "localhost");
@@ -112,6 +116,7 @@ export class TinyController {
       case "/oidc/login/cert":
       case "/oidc/login/ext-jwt":
       case "/oidc/login/totp": {
+        if (this.refusesByPage) return { status: 200, page: "<form>" };
         const { id, code } = JSON.parse(body) as { id: string; code?: string };
         const known = this.#attempts.get(id);
         if (known === undefined) return say(401, { code: "UNAUTHORIZED", message: "unknown login" });

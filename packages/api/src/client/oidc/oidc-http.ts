@@ -79,6 +79,10 @@ export class OidcHttp {
     };
     const answer = await this.#send("POST", url, headers, JSON.stringify(body), signal);
     if (answer.status !== 200) return { location: this.#location(url, answer) };
+    // OpenZiti 1.6 answers a wrong password with its login page.
+    if (answer.headers["content-type"]?.startsWith("text/html") === true) {
+      throw new ApiError(401, "REFUSED", `${where(url)} refuses the credentials: it shows its login page again`);
+    }
     const queries = parse(answer.body)?.authQueries;
     if (!Array.isArray(queries) || queries.length === 0) {
       throw new ApiTransportError(`${where(url)} answered 200 and asks for nothing`);
