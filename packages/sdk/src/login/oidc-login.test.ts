@@ -62,6 +62,8 @@ it("logs in the old way where it is not announced, and does not guess when the c
   controller.capabilities = [];
   const session = start();
   expect(await session.login()).toMatchObject({ kind: "legacy", token: "legacy" });
+  Object.assign(controller, { capabilities: ["OIDC_AUTH"], oidcPath: "" });
+  expect(await start().login()).toMatchObject({ kind: "legacy" });
   controller.versionStatus = 503;
   await expect(start().login()).rejects.toMatchObject({ code: "CONTROLLER_UNREACHABLE" });
 });

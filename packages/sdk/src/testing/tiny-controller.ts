@@ -39,6 +39,8 @@ export class TinyController {
   /** Each request: method and path, then the tokens it came with. */
   readonly asked: string[] = [];
   capabilities: readonly string[] = ["OIDC_AUTH"];
+  /** Of the provider's base URL, in the version document. */
+  oidcPath = "/oidc";
   versionStatus = 200;
   /** The code that logins need besides; empty: none. */
   code = "";
@@ -151,7 +153,7 @@ export class TinyController {
   }
 
   #version(): object {
-    const path = { v1: { path: "/oidc", apiBaseUrls: [`${this.url}/oidc`] } };
+    const path = { v1: { path: "/oidc", apiBaseUrls: [`${this.url}${this.oidcPath}`] } };
     return { capabilities: this.capabilities, apiVersions: { "edge-oidc": path } };
   }
 

@@ -44,18 +44,24 @@ export interface AnnouncedOidc {
   readonly takesCsr: boolean;
 }
 
+interface AnnouncedPlace {
+  readonly path: string;
+  readonly apiBaseUrls?: readonly string[] | null;
+}
+
 /** A part of the version document. */
 export interface AnnouncingVersion {
   readonly capabilities?: readonly string[] | null;
-  readonly apiVersions?: Readonly<Record<string, Readonly<Record<string, { readonly path: string }>>>>;
+  readonly apiVersions?: Readonly<Record<string, Readonly<Record<string, AnnouncedPlace>>>>;
 }
 
 /** Both the capability and the place must be announced: early controllers of OpenZiti have one without the other. */
 export function announcedOidc({ capabilities, apiVersions }: AnnouncingVersion): AnnouncedOidc | undefined {
-  const path = apiVersions?.["edge-oidc"]?.v1?.path;
+  const { path, apiBaseUrls } = apiVersions?.["edge-oidc"]?.v1 ?? {};
   if (path === undefined || capabilities?.includes("OIDC_AUTH") !== true) return undefined;
-  // OpenZiti 1.6 writes an empty one.
-  return { path: path === "" ? "/oidc" : path, takesCsr: capabilities.includes("OIDC_AUTH_WITH_CSR") };
+  // OpenZiti 1.6 writes them without a path. Dials with its access tokens were seen to fail at its routers, and `authenticate` is served there, too.
+  if (apiBaseUrls?.some((url) => (URL.parse(url)?.pathname ?? "/") !== "/") !== true) return undefined;
+  return { path, takesCsr: capabilities.includes("OIDC_AUTH_WITH_CSR") };
 }
 
 const CLIENT_ID = "openziti";
