@@ -1,5 +1,5 @@
 /** Where a login begins, and where its code is handed over (RFC 6749, section 4.1; OpenID Connect Core, section 3.1.2). */
-import { ApiError } from "@sallyport/api";
+import { ApiError, MAX_CONFIG_TYPES } from "@sallyport/api";
 import type { EndpointAnswer, EndpointRequest } from "../http/endpoints.ts";
 import { knownClient } from "./clients.ts";
 import { PATHS } from "./discovery.ts";
@@ -12,7 +12,6 @@ import { redirectOrigin, withParameters } from "./redirects.ts";
 export const LOGIN_LIFE_MS = 600_000;
 export const MAX_STATE_LENGTH = 1_024;
 const MAX_NONCE_LENGTH = 512;
-const MAX_CONFIG_TYPES = 1_000;
 /** Of all together: they are stored before anything is proved. */
 export const MAX_CONFIG_TYPE_CHARACTERS = 32_768;
 /** SHA-256 as base64url. */

@@ -1,5 +1,5 @@
 /** The body of a login request: JSON or a form, with the same fields under different names. */
-import { apiError, envInfo, fieldError, sdkInfo, unhandledCause } from "@sallyport/api";
+import { apiError, envInfo, fieldError, MAX_CONFIG_TYPES, sdkInfo, unhandledCause } from "@sallyport/api";
 import { z } from "zod";
 import type { EndpointRequest } from "../../http/endpoints.ts";
 import { PAGE_SECRET_FIELD } from "../pages/pages.ts";
@@ -7,7 +7,6 @@ import { Parameters } from "../parameters.ts";
 
 const MAX_CREDENTIAL_LENGTH = 4_096;
 const MAX_CSR_LENGTH = 16_384;
-const MAX_CONFIG_TYPES = 1_000;
 
 const credential = z.string().max(MAX_CREDENTIAL_LENGTH).optional();
 const schema = z.object({

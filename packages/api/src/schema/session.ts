@@ -21,7 +21,8 @@ export const sdkInfo = z.object({
   version: text255.optional(),
 });
 
-const MAX_CONFIG_TYPES = 1_000;
+/** Config types that one login asks for. */
+export const MAX_CONFIG_TYPES = 1_000;
 
 export const authenticate = z.object({
   configTypes: z.array(text255).max(MAX_CONFIG_TYPES).optional(),
