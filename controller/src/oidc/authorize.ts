@@ -6,7 +6,7 @@ import { PATHS } from "./discovery.ts";
 import { failureText, oauthCodeOf, oauthError } from "./oauth-error.ts";
 import { knownScopes, Parameters } from "./parameters.ts";
 import type { Call, Provider } from "./provider-parts.ts";
-import { redirectOrigin, withParameters } from "./redirects.ts";
+import { withParameters } from "./redirects.ts";
 
 /** A login in which nothing was proved ends after this time. */
 export const LOGIN_LIFE_MS = 600_000;
@@ -82,9 +82,7 @@ function errorRedirect(uri: string, error: ApiError, asked: Parameters): Endpoin
   const states = asked.all("state");
   const [first = ""] = states;
   const state = states.length === 1 && first.length <= MAX_STATE_LENGTH ? first : undefined;
-  return redirect(
-    withParameters(uri, { error: oauthCodeOf(error), error_description: failureText(error), ...(state && { state }) }),
-  );
+  return redirect(withParameters(uri, { error: oauthCodeOf(error), error_description: failureText(error), state }));
 }
 
 const PAGES: Readonly<Record<string, string>> = {
@@ -109,23 +107,13 @@ export async function callback({ model, pages }: Provider, { request, form }: Ca
   if (finished === undefined) {
     const open = await model.oidcLogins.find(id);
     if (open === undefined) throw oauthError("invalid_request", "the login is unknown, over or used: begin a new one");
-    const text = "the login is not complete";
-    return redirect(
-      withParameters(open.redirectUri, {
-        error: "interaction_required",
-        error_description: text,
-        ...(open.state !== "" && { state: open.state }),
-      }),
-    );
+    const parameters = { error: "interaction_required", error_description: "the login is not complete" };
+    return redirect(withParameters(open.redirectUri, { ...parameters, state: open.state }));
   }
   const { code, state, redirectUri } = finished;
   // The code first: some clients take all that follows it.
   const target = withParameters(redirectUri, { code, state });
-  return form === "page" && !/^https?:$/.test(schemeOf(redirectUri)) ? pages.open(target) : redirect(target);
-}
-
-function schemeOf(uri: string): string {
-  return `${redirectOrigin(uri).split(":", 1)[0]}:`;
+  return form === "page" && !/^https?:/i.test(redirectUri) ? pages.open(target) : redirect(target);
 }
 
 /** Exactly 302: clients compare it. */
