@@ -186,14 +186,11 @@ export class OidcSessions {
 
   /**
    * The first tokens of the session are made: it counts from now on.
-   * @returns what they said; with the print of a new certificate
    * @throws ApiError 404 when it has ended, or was activated before
    */
-  async activate(id: string, tokens: OidcIssue): Promise<OidcSessionFacts> {
+  async activate(id: string, tokens: OidcIssue): Promise<void> {
     const done = await ACTIVATE.first(this.#ctx.store.db, this.#parameters(id, tokens));
-    const session = done && (await this.subjectOf(id));
-    if (session === undefined) throw notFound("apiSession", id);
-    return session;
+    if (done === undefined) throw notFound("apiSession", id);
   }
 
   /** @returns undefined for a session that has ended, and for one of another kind */
