@@ -5,6 +5,7 @@ import type { ApiName, operations } from "../operations/apis.ts";
 import { ROUTES } from "./generated/routes.ts";
 import {
   ApiTransportError,
+  bearerHeaders,
   type HttpAnswer,
   HttpsCaller,
   type HttpsOptions,
@@ -32,12 +33,12 @@ export interface ApiCredential {
   readonly externalTokens?: readonly string[];
 }
 
-/** The headers that carry a credential: each token is a header of its own. */
+/** The headers that carry a credential. */
 export function credentialHeaders({ kind, token, externalTokens = [] }: ApiCredential): RequestHeaders {
   const bearers = kind === "bearer" ? [token, ...externalTokens] : externalTokens;
   return {
     ...(kind === "session" && { "zt-session": token }),
-    ...(bearers.length > 0 && { authorization: bearers.map((bearer) => `Bearer ${bearer}`) }),
+    ...bearerHeaders(bearers),
   };
 }
 

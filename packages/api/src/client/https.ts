@@ -166,9 +166,18 @@ export function reportedError(answer: HttpAnswer, url: URL): ApiError | ApiTrans
   const { requestId, cause } = error;
   const detail = causeText(cause);
   const message = detail === undefined ? error.message : `${error.message}: ${detail}`;
-  const retryAfter = answer.headers["retry-after"];
-  const headers = retryAfter === undefined ? undefined : { "retry-after": retryAfter };
-  return new ApiError(answer.status, error.code, message, cause, { requestId, headers });
+  return new ApiError(answer.status, error.code, message, cause, { requestId, headers: retryHeaders(answer) });
+}
+
+/** What the error of an answer keeps of its headers. */
+export function retryHeaders({ headers }: HttpAnswer): Readonly<Record<string, string>> | undefined {
+  const retryAfter = headers["retry-after"];
+  return retryAfter === undefined ? undefined : { "retry-after": retryAfter };
+}
+
+/** The header with these tokens: each is a header of its own. */
+export function bearerHeaders(tokens: readonly string[]): RequestHeaders {
+  return tokens.length > 0 ? { authorization: tokens.map((token) => `Bearer ${token}`) } : {};
 }
 
 function causeText(cause: ApiErrorCause | undefined): string | undefined {

@@ -5,11 +5,13 @@ import { ApiError } from "../../errors.ts";
 import type { authQuery } from "../../schema/session.ts";
 import {
   ApiTransportError,
+  bearerHeaders,
   type HttpAnswer,
   HttpsCaller,
   type HttpsOptions,
   parse,
   reportedError,
+  retryHeaders,
   where,
 } from "../https.ts";
 import type { RequestHeaders } from "../types.ts";
@@ -73,10 +75,7 @@ export class OidcHttp {
     signal: AbortSignal | undefined,
   ): Promise<{ readonly location: string } | { readonly queries: readonly AuthQuery[] }> {
     const url = this.#url(`login/${method}`);
-    const headers: RequestHeaders = {
-      "content-type": "application/json",
-      ...(bearers.length > 0 && { authorization: bearers.map((token) => `Bearer ${token}`) }),
-    };
+    const headers = { "content-type": "application/json", ...bearerHeaders(bearers) };
     const answer = await this.#send("POST", url, headers, JSON.stringify(body), signal);
     if (answer.status !== 200) return { location: this.#location(url, answer) };
     // OpenZiti 1.6 answers a wrong password with its login page.
@@ -188,8 +187,7 @@ export function jwtPayload(token: unknown): Json | undefined {
 /** OAuth has its own form of errors (RFC 6749, section 5.2), and some providers answer with text alone: the status says enough then. */
 function refusal(answer: HttpAnswer, url: URL): ApiError | ApiTransportError {
   const { error, error_description: description } = parse(answer.body) ?? {};
-  const retryAfter = answer.headers["retry-after"];
-  const headers = retryAfter === undefined ? undefined : { "retry-after": retryAfter };
+  const headers = retryHeaders(answer);
   if (typeof error === "string") {
     const message = typeof description === "string" ? description : error;
     return new ApiError(answer.status, error, message, undefined, { headers });
