@@ -43,15 +43,7 @@ interface OidcSessionParts {
 
 /** Logs in by OpenID Connect, and keeps the tokens fresh until the session is stopped. @throws ApiError, ApiTransportError */
 export async function oidcSession({ place, credentials, signal, ...on }: OidcSessionParts): Promise<SessionAnswer> {
-  // Tokens are renewed seldom: no connection is kept for it.
-  const once = async <T>(work: (login: OidcLogin) => Promise<T>): Promise<T> => {
-    const login = new OidcLogin(place());
-    try {
-      return await work(login);
-    } finally {
-      login.close();
-    }
-  };
+  const once = <T>(work: (login: OidcLogin) => Promise<T>): Promise<T> => OidcLogin.once(place(), work);
   const factor = await firstFactor(credentials);
   const answer = await once((login) => login.start(factor, {}, signal));
   if (answer.kind === "factors") {

@@ -35,8 +35,7 @@ export async function oidcLogin(parts: LoginParts, { path, takesCsr }: Announced
   const keyPem = own === undefined && takesCsr ? (await createKeyPair()).keyPem : undefined;
   const csr = keyPem && (await createCsr({ commonName: "api-session", subject: { O: "Sallyport" }, keyPem }));
   const details = { configTypes, ...programInfo(), ...(csr !== undefined && { csrPem: csr }) };
-  const login = new OidcLogin({ baseUrl: parts.controllerUrl(), path, ...tlsOf(caPem, own) });
-  try {
+  return await OidcLogin.once({ baseUrl: parts.controllerUrl(), path, ...tlsOf(caPem, own) }, async (login) => {
     const externalTokens: string[] = [];
     const tokens = await allFactors(parts, await login.start(await firstFactor(credentials), details), externalTokens);
     const certPem = tokens.sessionCertPem;
@@ -44,9 +43,7 @@ export async function oidcLogin(parts: LoginParts, { path, takesCsr }: Announced
     const identity =
       bound ?? (await unboundIdentity(parts.api(), credentialOf(tokens, externalTokens), tokens.identityId, caPem));
     return new OidcSession({ parts, path, tokens, externalTokens, bound, identity });
-  } finally {
-    login.close();
-  }
+  });
 }
 
 /** A certificate for router connections from a controller that gives none with a login. */
@@ -177,15 +174,9 @@ class OidcSession implements HeldLogin {
     await this.#withProvider((provider) => provider.end(this.#tokens, signal));
   }
 
-  /** Tokens are renewed seldom: no connection is kept for it. */
   async #withProvider<T>(work: (provider: OidcLogin) => Promise<T>): Promise<T> {
     const { parts, path } = this.#o;
     const baseUrl = parts.controllerUrl();
-    const provider = new OidcLogin({ baseUrl, path, ...tlsOf(this.#caPem, this.#bound) });
-    try {
-      return await work(provider);
-    } finally {
-      provider.close();
-    }
+    return await OidcLogin.once({ baseUrl, path, ...tlsOf(this.#caPem, this.#bound) }, work);
   }
 }

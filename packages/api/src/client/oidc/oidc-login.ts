@@ -77,6 +77,16 @@ export class OidcLogin {
     this.#http = new OidcHttp(o);
   }
 
+  /** For one piece of work: sessions begin, are renewed and end seldom, so no connection is kept for it. */
+  static async once<T>(o: OidcLoginOptions, work: (login: OidcLogin) => Promise<T>): Promise<T> {
+    const login = new OidcLogin(o);
+    try {
+      return await work(login);
+    } finally {
+      login.close();
+    }
+  }
+
   /**
    * Begins a login with its first factor.
    *
