@@ -14,6 +14,12 @@ import { type ModelPolicy, PolicyMembers, Slots } from "./policy-members.ts";
 
 const { DataState_PolicyType: PolicyType, DataState_RelatedEntityType: Related } = edgeCtrlPb;
 
+/** What a policy of a type grants. */
+const PERMISSIONS: ReadonlyMap<number, Permission> = new Map([
+  [PolicyType.DialPolicy, "Dial"],
+  [PolicyType.BindPolicy, "Bind"],
+]);
+
 interface ModelIdentity {
   readonly slot: number;
   readonly isDisabled: boolean;
@@ -293,18 +299,14 @@ export class NetworkModel {
     }
   }
 
-  #policy({ id, name, policyType }: edgeCtrlPb.DataState_ServicePolicy, isGone: boolean): void {
+  #policy({ id, policyType }: edgeCtrlPb.DataState_ServicePolicy, isGone: boolean): void {
     const known = this.policies.get(id);
     if (known !== undefined) this.#touchPolicy(known);
     if (isGone) {
       this.policies.delete(id);
       return;
     }
-    const types = new Map<number, Permission>([
-      [PolicyType.DialPolicy, "Dial"],
-      [PolicyType.BindPolicy, "Bind"],
-    ]);
-    this.policies.put({ id, name, type: types.get(policyType) });
+    this.policies.put({ id, type: PERMISSIONS.get(policyType) });
   }
 
   #revocation({ id, type, expiresAt, issuedBefore }: edgeCtrlPb.DataState_Revocation, isGone: boolean): void {

@@ -26,7 +26,6 @@ export class Slots {
 /** A service policy with what it selects. One bit for each identity and service: a thousand policies for 100,000 identities take 13 MB. */
 export interface ModelPolicy {
   readonly id: string;
-  readonly name: string;
   /** Undefined: of a type that is not known, which grants nothing. */
   readonly type: Permission | undefined;
   readonly identities: Bitset;
@@ -38,10 +37,6 @@ export interface ModelPolicy {
 export class PolicyMembers {
   readonly #policies = new Map<string, ModelPolicy & { readonly checkIds: Set<string> }>();
 
-  get size(): number {
-    return this.#policies.size;
-  }
-
   all(): MapIterator<ModelPolicy> {
     return this.#policies.values();
   }
@@ -51,11 +46,9 @@ export class PolicyMembers {
   }
 
   /** A changed policy keeps its members: they come in messages of their own. */
-  put({ id, name, type }: Pick<ModelPolicy, "id" | "name" | "type">): ModelPolicy {
+  put({ id, type }: Pick<ModelPolicy, "id" | "type">): void {
     const known = this.#policies.get(id) ?? { identities: new Bitset(), services: new Bitset(), checkIds: new Set() };
-    const policy = { ...known, id, name, type };
-    this.#policies.set(id, policy);
-    return policy;
+    this.#policies.set(id, { ...known, id, type });
   }
 
   delete(id: string): void {
