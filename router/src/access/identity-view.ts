@@ -13,6 +13,7 @@ export function viewOf(model: NetworkModel, identityId: string, posture: Posture
   const identity = model.identity(identityId);
   const policies = new Map<string, PolicyView>();
   const checks = new Map<string, PostureCheck>();
+  const checkStates = new Map<string, CheckState>();
   const policyStates = new Map<string, boolean>();
   const policyIds = new Map<string, string[]>();
   for (const policy of identity === undefined || identity.disabled ? [] : model.policiesOf(identityId)) {
@@ -21,7 +22,12 @@ export function viewOf(model: NetworkModel, identityId: string, posture: Posture
     const asked = checksOf(model, policy);
     for (const check of asked) checks.set(check.id, check);
     policies.set(id, { id, type, checkIds: asked.map((check) => check.id) });
-    policyStates.set(id, evaluate(asked, posture, now).isPassing);
+    // Many policies ask for the same checks: each is evaluated once.
+    const states = asked.map((check) => checkStates.getOrInsertComputed(check.id, () => stateOf(check, posture, now)));
+    policyStates.set(
+      id,
+      states.every(({ isPassing }) => isPassing),
+    );
     for (const service of model.servicesOf(policy)) policyIds.getOrInsertComputed(service.id, () => []).push(id);
   }
   const services = new Map<string, ServiceView>();
@@ -32,7 +38,6 @@ export function viewOf(model: NetworkModel, identityId: string, posture: Posture
     const configs = model.configsOf(service, identity);
     services.set(id, { id, name, isEncrypted, configIds, policyIds: granting.sort(), configs });
   }
-  const checkStates = new Map([...checks].map(([id, check]) => [id, stateOf(check, posture, now)]));
   return { index: model.index, services, policies, checks, checkStates, policyStates };
 }
 
