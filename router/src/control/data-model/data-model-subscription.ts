@@ -147,6 +147,11 @@ export class DataModelSubscription {
     this.#listeners.clear();
   }
 
+  /** What changes are added to: the state that is still coming, or else the one in force. */
+  get #newest(): NetworkModel {
+    return this.#staged ?? this.#model;
+  }
+
   /** Keeps the controller it has as long as that one is connected. */
   #choose(): void {
     if (!this.#isFollowing || (this.#controller !== undefined && !this.#controller.channel.isClosed)) return;
@@ -173,7 +178,7 @@ export class DataModelSubscription {
   #subscribe(renew: boolean): void {
     const controller = this.#controller;
     if (controller === undefined) return;
-    const { index, timeline } = this.#staged ?? this.#model;
+    const { index, timeline } = this.#newest;
     const body = encodeControl(edgeCtrlPb.SubscribeToDataModelRequestSchema, {
       currentIndex: index,
       timelineId: timeline,
@@ -203,13 +208,9 @@ export class DataModelSubscription {
     const set = new ChangeSetReader(message.body);
     if (controller !== this.#controller && set.isSynthetic) return this.#takeOtherKeys(set, controller);
     if (!this.#isOurs(message, controller)) return;
-    const model = this.#staged ?? this.#model;
+    const model = this.#newest;
     const outcome = await applyChanges(model, set);
-    if (outcome === "gap") {
-      const fields = { controllerId: controller.id, index: set.index.toString(), here: model.index.toString() };
-      this.#o.log.warn(fields, "changes of the data model are missing; asking for them");
-      this.#subscribe(false);
-    }
+    if (outcome === "gap") this.#askForMissing(controller, set.index);
     if (outcome !== "taken") return;
     if (model === this.#model) this.#changed();
     else if (model === this.#staged && model.isComplete) this.#putInForce(model, controller);
@@ -240,15 +241,18 @@ export class DataModelSubscription {
   /** The controller's index. One beyond that here with nothing on its way means that something was lost: ask from here on. */
   async #named(message: Message, controller: ControllerConnection): Promise<void> {
     const index = message.headers.getU64(EdgeCtrlHeader.DataModelIndex) ?? 0n;
-    const here = () => (this.#staged ?? this.#model).index;
-    if (controller !== this.#controller || index <= here()) return;
+    if (controller !== this.#controller || index <= this.#newest.index) return;
     this.#catchUp ??= setTimeout(() => {
       this.#catchUp = undefined;
-      if (index <= here()) return;
-      const fields = { controllerId: controller.id, index: index.toString(), here: here().toString() };
-      this.#o.log.warn(fields, "changes of the data model are missing; asking for them");
-      this.#subscribe(false);
+      if (index > this.#newest.index) this.#askForMissing(controller, index);
     }, this.#times.catchUpMs).unref();
+  }
+
+  /** @param index that the controller has */
+  #askForMissing(controller: ControllerConnection, index: bigint): void {
+    const fields = { controllerId: controller.id, index: index.toString(), here: this.#newest.index.toString() };
+    this.#o.log.warn(fields, "changes of the data model are missing; asking for them");
+    this.#subscribe(false);
   }
 
   async #validate(message: Message, controller: ControllerConnection): Promise<void> {
