@@ -127,21 +127,19 @@ export class CircuitAccess {
   }
 
   sessionRemoved(id: string, token: string, session?: AccessQuestion): void {
-    const { circuits } = this.#parts;
     if (isSignedToken(token)) this.#signedEnds += 1;
     // By its id a dial with any signed token of the session is found, by the token itself one with an opaque token.
     this.#revokePending(`session ${id}`);
     this.#revokePending(`session ${token}`);
-    for (const circuitId of circuits.ofSession(id)) circuits.end(circuitId, true, "its session ended");
+    this.#endOfSession(id);
     // A host may have other sessions: whether it may still host is asked.
     if (session?.type === "Bind") this.changed();
   }
 
   /** Circuits under its sessions end with these. */
   apiSessionRemoved(id: string): void {
-    const { circuits } = this.#parts;
     this.#revokePending(`api-session ${id}`);
-    for (const circuitId of circuits.ofApiSession(id)) circuits.end(circuitId, true, "its API session ended");
+    this.#endOfApiSession(id);
   }
 
   /** A single token opens nothing new from now on; circuits that it has opened last as long as its API session. */
@@ -221,13 +219,21 @@ export class CircuitAccess {
   async #checkSessions(): Promise<void> {
     const { model, circuits } = this.#parts;
     const ids = circuits.sessionIds();
-    for (const id of ids.length === 0 ? [] : await model.goneSessions(ids)) {
-      for (const circuitId of circuits.ofSession(id)) circuits.end(circuitId, true, "its session ended");
-    }
+    for (const id of ids.length === 0 ? [] : await model.goneSessions(ids)) this.#endOfSession(id);
     const apiSessionIds = circuits.apiSessionIds();
     for (const id of apiSessionIds.length === 0 ? [] : await model.goneApiSessions(apiSessionIds)) {
-      for (const circuitId of circuits.ofApiSession(id)) circuits.end(circuitId, true, "its API session ended");
+      this.#endOfApiSession(id);
     }
+  }
+
+  #endOfSession(id: string): void {
+    const { circuits } = this.#parts;
+    for (const circuitId of circuits.ofSession(id)) circuits.end(circuitId, true, "its session ended");
+  }
+
+  #endOfApiSession(id: string): void {
+    const { circuits } = this.#parts;
+    for (const circuitId of circuits.ofApiSession(id)) circuits.end(circuitId, true, "its API session ended");
   }
 
   async #checkIdentities(): Promise<void> {
