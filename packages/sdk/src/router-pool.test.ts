@@ -23,14 +23,7 @@ let refusals = 0;
 beforeEach(async () => {
   [near, far] = await Promise.all([TinyRouter.start(), TinyRouter.start({ grouped: true })]);
   // Each router has an authority of its own: the identity trusts both.
-  const identity = await near.identity("app", [far]);
-  const login = async () => ({
-    kind: "legacy" as const,
-    token: "api-session",
-    identityId: "app",
-    identityName: "app",
-    identity,
-  });
+  const login = await near.login("app", [far]);
   refusals = 0;
   routers = new RouterPool({ login, log: silentLogger, onRefused: () => refusals++ });
   attempts = 0;
@@ -43,14 +36,7 @@ beforeEach(async () => {
 
 /** With so many connections to each router. */
 async function grouped(connections: number): Promise<RouterPool> {
-  const identity = await near.identity("app", [far]);
-  const login = async () => ({
-    kind: "legacy" as const,
-    token: "api-session",
-    identityId: "app",
-    identityName: "app",
-    identity,
-  });
+  const login = await near.login("app", [far]);
   return new RouterPool({ login, log: silentLogger, onRefused: () => {}, connections });
 }
 

@@ -22,14 +22,7 @@ let pauses: number;
 
 beforeEach(async () => {
   [one, other] = await Promise.all([TinyRouter.start(), TinyRouter.start()]);
-  const identity = await one.identity("app", [other]);
-  const login = async () => ({
-    kind: "legacy" as const,
-    token: "api-session",
-    identityId: "app",
-    identityName: "app",
-    identity,
-  });
+  const login = await one.login("app", [other]);
   routers = new RouterPool({ login, log: silentLogger, onRefused: () => {} });
   listed = [at(one), at(other)];
   isInMotion = false;

@@ -21,14 +21,7 @@ beforeEach(async () => {
     ...{ defaultHostingCost: 0, defaultHostingPrecedence: "default" },
     ...{ serviceHostingCosts: {}, serviceHostingPrecedences: {} },
   };
-  const identity = await router.identity("host");
-  const login = async () => ({
-    kind: "legacy" as const,
-    token: "api-session",
-    identityId: "host",
-    identityName: "host",
-    identity,
-  });
+  const login = await router.login("host");
   routers = new RouterPool({ login, log: silentLogger, onRefused: () => {} });
 });
 
@@ -111,14 +104,7 @@ it("offers the service again as soon as its router is connected, whether the con
 it("stays as it is on a router that gets another address, and goes to routers that are new", async () => {
   const other = await TinyRouter.start();
   await routers.close();
-  const identity = await router.identity("host", [other]);
-  const login = async () => ({
-    kind: "legacy" as const,
-    token: "api-session",
-    identityId: "host",
-    identityName: "host",
-    identity,
-  });
+  const login = await router.login("host", [other]);
   routers = new RouterPool({ login, log: silentLogger, onRefused: () => {} });
   try {
     const listed = [{ name: "tiny", address: router.address }];

@@ -19,6 +19,7 @@ import {
 import { TestAuthority } from "@sallyport/wire/testing";
 import { headerOrders } from "@sallyport/wire/testing/header-orders";
 import { EdgeChannel } from "../edge-channel.ts";
+import type { LoginResult } from "../login/login.ts";
 import { askForGroup } from "../router-pool.ts";
 
 interface Side {
@@ -102,6 +103,13 @@ export class TinyRouter {
     const { certPem, keyPem } = await this.#authority.identity(name);
     const authorities = [this, ...others].map((router) => router.#authority.certPem);
     return identityFromPem({ certPem, keyPem, caPem: authorities.join("\n") });
+  }
+
+  /** What a pool logs in with as that client: every router takes its token. */
+  async login(name: string, others: readonly TinyRouter[] = []): Promise<() => Promise<LoginResult>> {
+    const identity = await this.identity(name, others);
+    const result = { kind: "legacy", token: "api-session", identityId: name, identityName: name, identity } as const;
+    return async () => result;
   }
 
   /** A client's connection to it; `grouped` asks for a channel of several. */
