@@ -1,7 +1,7 @@
 import { decodeJwt, errors } from "jose";
 
 /** What a signed token says of itself, unverified: good for finding what it belongs to, and no proof of anything. */
-export interface TokenNames {
+interface TokenNames {
   /** `jti`: of a service token the id of its session. */
   readonly id: string | undefined;
   readonly apiSessionId: string | undefined;

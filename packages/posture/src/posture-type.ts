@@ -47,7 +47,7 @@ export interface KnownPosture<Device> {
 }
 
 /** What clients see of a check besides whether it passes. */
-export interface QueryFields {
+interface QueryFields {
   readonly process?: { readonly osType: string; readonly path: string };
   readonly processes?: { readonly osType: string; readonly path: string }[];
   /** The event after which clients report or prompt again, in milliseconds since 1970. */
@@ -60,7 +60,7 @@ export interface QueryFields {
 type Subtype = NonNullable<MessageInitShape<typeof edgeCtrlPb.DataState_PostureCheckSchema>["subtype"]>;
 
 /** The type's own part of a check as routers get it. */
-export type WireSubtype = edgeCtrlPb.DataState_PostureCheck["subtype"];
+type WireSubtype = edgeCtrlPb.DataState_PostureCheck["subtype"];
 
 /** All of it is pure, and moments are milliseconds since 1970. `Device` is the part of what devices report that the type looks at. */
 export interface PostureType<T extends PostureCheckType, Device = unknown> {

@@ -8,7 +8,7 @@ export const MAX_PROCESSES = 1_000;
 export const MAX_POSTURE_BYTES = 64 * 1024;
 
 /** What is known after a device reported to a router, and the proofs of passed TOTP that came with it: the caller verifies them. */
-export interface TakenReports {
+interface TakenReports {
   readonly state: PostureState;
   readonly totpTokens: readonly string[];
 }

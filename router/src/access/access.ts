@@ -24,7 +24,7 @@ export interface ModelSource {
   onChange(listener: (model: NetworkModel, touched: Touched) => void): () => void;
 }
 
-export interface RouterAccessOptions {
+interface RouterAccessOptions {
   readonly source: ModelSource;
   readonly log: Logger;
   /** For tests. */

@@ -37,7 +37,7 @@ export interface ServiceClaims {
 }
 
 /** Why a token is refused. `IDENTITY`: the network has no such identity, or a disabled one. */
-export type TokenRefusal =
+type TokenRefusal =
   | "MALFORMED"
   | "UNKNOWN_KEY"
   | "SIGNATURE"

@@ -13,14 +13,14 @@ import { type AccessClaims, type ServiceClaims, TokenRefusedError } from "./port
 /** Longest token that is looked at. */
 export const MAX_TOKEN_LENGTH = 16 * 1024;
 /** Verified texts that are remembered. */
-export const MAX_VERIFIED = 10_000;
+const MAX_VERIFIED = 10_000;
 
 const AUDIENCES = ["openziti", "native"];
 const ACCESS = "a";
 const SERVICE = "s";
 const TOTP = "t";
 
-export type KeyLookup = (kid: string) => edgeCtrlPb.DataState_PublicKey | undefined;
+type KeyLookup = (kid: string) => edgeCtrlPb.DataState_PublicKey | undefined;
 
 interface VerificationKey {
   readonly key: KeyObject;

@@ -3,7 +3,7 @@ import { DataCircuit } from "./data-circuit.ts";
 import { SdkCircuit, type SdkCircuitParts } from "./flow-control/sdk-circuit.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
 
-export interface EdgeCircuitParts extends SdkCircuitParts {
+interface EdgeCircuitParts extends SdkCircuitParts {
   readonly sdk: SdkChannel;
 }
 

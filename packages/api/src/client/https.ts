@@ -44,7 +44,7 @@ export interface HttpAnswer {
 }
 
 /** One request; `isRepeatable`: a second one does no harm. */
-export interface HttpsCall {
+interface HttpsCall {
   readonly method: string;
   readonly headers: RequestHeaders;
   readonly body: Buffer | undefined;

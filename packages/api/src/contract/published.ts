@@ -32,7 +32,7 @@ const FIELDS: readonly (keyof PublishedOperation)[] = [
 ];
 
 const FILES = { "0.26.14": published, "2.1": published21 };
-export type PublishedVersion = keyof typeof FILES;
+type PublishedVersion = keyof typeof FILES;
 
 /** All operations of a description. */
 export function publishedOperations(version: PublishedVersion): PublishedOperation[] {

@@ -25,7 +25,7 @@ export interface SecondFactorCallbacks {
   readonly externalToken?: ((query: ExternalTokenQuery) => Promise<string>) | undefined;
 }
 
-export type FactorProof = { readonly code: string } | { readonly token: string };
+type FactorProof = { readonly code: string } | { readonly token: string };
 
 /** A network asks for a factor at most so often in one login. */
 const MAX_FACTORS = 8;

@@ -3,7 +3,7 @@ import type { NetworkModel } from "./network-model.ts";
 import type { ModelPolicy } from "./policy-members.ts";
 
 /** In the words of the wire (20504). */
-export interface ModelComparison {
+interface ModelComparison {
   /** Entities by kind: of the model that was sent, and of the one here. */
   readonly origEntityCounts: Record<string, number>;
   readonly copyEntityCounts: Record<string, number>;

@@ -27,7 +27,7 @@ interface ModelIdentity {
   readonly bytes: string;
 }
 
-export interface ModelService {
+interface ModelService {
   readonly slot: number;
   readonly id: string;
   readonly name: string;
@@ -35,7 +35,7 @@ export interface ModelService {
   readonly configIds: readonly string[];
 }
 
-export interface ModelConfig {
+interface ModelConfig {
   readonly typeId: string;
   readonly typeName: string;
   readonly dataJson: string;
