@@ -1,4 +1,4 @@
-import { createHash, createHmac, randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -6,20 +6,11 @@ import { join } from "node:path";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Network, startNetwork } from "../network/network.ts";
+import { oneTimeCode } from "../network/one-time-code.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
 const EXECUTABLE = process.env.SALLYPORT_CHROMIUM;
 const PASSWORD = "quite-a-long-password";
-
-/** The code of an authenticator app (RFC 6238): six digits by SHA-1 of 30 seconds. */
-function codeOf(secret: string): string {
-  const bits = [...secret].map((each) => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".indexOf(each).toString(2).padStart(5, "0"));
-  const key = Buffer.from((bits.join("").match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
-  const step = Buffer.alloc(8);
-  step.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000)));
-  const mac = createHmac("sha1", key).update(step).digest();
-  return String((mac.readUInt32BE(mac.at(-1)! & 15) & 0x7fffffff) % 1_000_000).padStart(6, "0");
-}
 
 /** A client program: it waits for the redirect of its login on a loopback port, and gets tokens for the code. */
 class Program {
@@ -198,13 +189,13 @@ describe.skipIf(EXECUTABLE === undefined)("the login page in Chromium", () => {
       await page.getByLabel(label, { exact: true }).fill(code);
       await page.getByRole("button", { name: button, exact: true }).click();
     };
-    const wrong = codeOf(secret) === "000000" ? "111111" : "000000";
+    const wrong = oneTimeCode(secret) === "000000" ? "111111" : "000000";
     await first.getByLabel("I have stored the recovery codes.").check();
     await enter(first, "Code that the app shows", wrong, "Finish and sign in");
     await first.getByRole("alert").waitFor();
     expect(await first.locator(".secret").textContent()).toBe(secret);
     await first.getByLabel("I have stored the recovery codes.").check();
-    await enter(first, "Code that the app shows", codeOf(secret), "Finish and sign in");
+    await enter(first, "Code that the app shows", oneTimeCode(secret), "Finish and sign in");
     expect(await program.identityOf(context, await returned(first))).toBe("robert");
 
     const second = await open();
@@ -212,7 +203,7 @@ describe.skipIf(EXECUTABLE === undefined)("the login page in Chromium", () => {
     await second.getByRole("heading", { name: "Enter your code" }).waitFor();
     await enter(second, "Code", wrong, "Continue");
     await second.getByRole("alert").waitFor();
-    await enter(second, "Code", codeOf(secret), "Continue");
+    await enter(second, "Code", oneTimeCode(secret), "Continue");
     expect(await program.identityOf(context, await returned(second))).toBe("robert");
     expect(violations()).toEqual([]);
   });

@@ -1,10 +1,9 @@
-import { createHmac } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, it } from "vitest";
+import { CODE_STEP_MS, oneTimeCode } from "../../network/one-time-code.ts";
 import { type Both, CLIENT, type Step } from "./ask.ts";
 
 const PASSWORD = "correct horse";
-const STEP_MS = 30_000;
 const MFA = `${CLIENT}/current-identity/mfa`;
 
 const NOT_STARTED = {
@@ -52,13 +51,13 @@ export function mfaAnswers(both: () => Both): void {
       );
       const { theirs, ours } = await asked.ask({ method: "GET", path: MFA, session: "{mfaSession}" });
       // The oldest code is as old as one may be: it has to be used before the next step. A timer may be early.
-      const left = STEP_MS - (Date.now() % STEP_MS);
+      const left = CODE_STEP_MS - (Date.now() % CODE_STEP_MS);
       if (left < 10_000) await delay(left + 100);
       for (const [side, { json }] of [["theirs", theirs] as const, ["ours", ours] as const]) {
         const { provisioningUrl, recoveryCodes } = json.data as { provisioningUrl: string; recoveryCodes: string[] };
         const secret = new URL(provisioningUrl).searchParams.get("secret") ?? "";
         // Ours takes no code twice, and none that is older than one it took.
-        for (const step of [-2, -1, 0, 1, 2]) asked.keep(side, `code${step + 2}`, totp(secret, step));
+        for (const step of [-2, -1, 0, 1, 2]) asked.keep(side, `code${step + 2}`, oneTimeCode(secret, step));
         for (const [index, code] of recoveryCodes.entries()) asked.keep(side, `recovery${index}`, code);
       }
       await asked.expectSame(
@@ -99,16 +98,4 @@ export function mfaAnswers(both: () => Both): void {
       );
     });
   });
-}
-
-/** The code of now, or some steps away: RFC 6238 with SHA-1, six digits, thirty seconds. */
-function totp(secret: string, step: number): string {
-  let bits = "";
-  for (const letter of secret) bits += "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".indexOf(letter).toString(2).padStart(5, "0");
-  const key = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
-  const counter = Buffer.alloc(8);
-  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / STEP_MS) + step));
-  const hash = createHmac("sha1", key).update(counter).digest();
-  const at = (hash.at(-1) ?? 0) & 15;
-  return String((hash.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, "0");
 }
