@@ -65,7 +65,6 @@ export class FabricChanges {
       if (change !== undefined) this.#handlers.emit(change);
     }
     await this.#announceWhole(rows);
-    await this.#announceConfigured(rows);
     if (rows.some((row) => ACCESS_KINDS.has(row.kind) && row.op !== "create")) {
       this.#handlers.emit({ kind: "access-changed" });
     }
@@ -94,19 +93,6 @@ export class FabricChanges {
     const sessions = await sessionsWithoutCode(this.#ctx, { identityIds, policyIds }, MAX_ANNOUNCED + 1);
     if (sessions.length > MAX_ANNOUNCED) this.#handlers.emit({ kind: "api-sessions-added" });
     else for (const session of sessions) this.#handlers.emit({ kind: "api-session-added", session });
-  }
-
-  /** A router is told of the content of its configs along with itself. */
-  async #announceConfigured(rows: readonly ChangeRow[]): Promise<void> {
-    const configIds = rows.filter(({ kind, op }) => kind === "config" && op === "update").map(({ key }) => key);
-    if (configIds.length === 0) return;
-    const routers = await this.#ctx.store.db
-      .selectFrom("router_config")
-      .select("router_id")
-      .distinct()
-      .where("config_id", "in", configIds)
-      .execute();
-    for (const { router_id: routerId } of routers) this.#handlers.emit({ kind: "router-changed", routerId });
   }
 }
 
@@ -161,6 +147,7 @@ function changeOf(row: ChangeRow, sessions: ReadonlyMap<string, ApiSessionRecord
       const { identityId, serviceId, type } = before;
       return { ...gone, session: { identityId, serviceId, type } };
     }
+    // Also when one of its configs has changed.
     case "router":
       return { kind: isGone ? "router-removed" : "router-changed", routerId: row.key };
     case "service":
