@@ -45,8 +45,7 @@ export class ProxiedCertificateLogin {
   /** @throws ApiError 401 */
   async prove({ proxyCertificates, passedOnAt, clientCertificates }: ProxiedCertificates): Promise<Proof> {
     const routerId = await this.#requireRouter(proxyCertificates);
-    const [at, another] = passedOnAt;
-    if (at === undefined || another !== undefined || !PASSED_ON_AT.test(at)) {
+    if (!areOwnHeaders(passedOnAt)) {
       throw refused(
         `router ${routerId} passes on headers as its client wrote them (a router of v1.6?): the client cannot be identified`,
       );
@@ -130,9 +129,12 @@ export class ProxiedCertificateLogin {
  * is not asked.
  */
 export function passedOnChain({ passedOnAt, clientCertificates }: ProxiedCertificates): X509Certificate[] | undefined {
-  const [at, another] = passedOnAt;
-  const isOwn = at !== undefined && another === undefined && PASSED_ON_AT.test(at);
-  return isOwn ? chainOf(clientCertificates) : undefined;
+  return areOwnHeaders(passedOnAt) ? chainOf(clientCertificates) : undefined;
+}
+
+/** Whether the proxy wrote the headers: it removes those that clients write themselves. */
+function areOwnHeaders([at, another]: ProxiedCertificates["passedOnAt"]): boolean {
+  return at !== undefined && another === undefined && PASSED_ON_AT.test(at);
 }
 
 /** The certificates, leaf first; undefined unless each names the next as its issuer. */
