@@ -1,8 +1,8 @@
 import { randomUUID, X509Certificate } from "node:crypto";
 import { notFound } from "@sallyport/api";
 import { nameParts } from "@sallyport/wire";
-import { decodeJwt } from "jose";
 import { type Selectable, sql } from "kysely";
+import { namesIn } from "../../fabric/token-names.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { likely, Statement } from "../../store/driver/statement.ts";
 import { randomEntityId, timeOrderedId } from "../../store/ids.ts";
@@ -307,13 +307,8 @@ export function tokenOfOidcSession(id: string): string {
 
 /** The stored token of the session that a token names. Of an access token the claim is believed unchecked: this is for what grants nothing. */
 function storedToken(token: string): string {
-  if (!token.startsWith("ey")) return token;
-  try {
-    const { z_asid: id } = decodeJwt(token);
-    return typeof id === "string" ? tokenOfOidcSession(id) : token;
-  } catch {
-    return token;
-  }
+  const id = namesIn(token)?.apiSessionId;
+  return id === undefined ? token : tokenOfOidcSession(id);
 }
 
 /** The distinguished name on one line, most specific part first; empty when it has no parts. */
