@@ -2,9 +2,10 @@
 
 import { type RawBuilder, sql } from "kysely";
 import { type LoggedRows, loggedWrite } from "../store/logged-write.ts";
-import type { ModelContext } from "./context.ts";
+import type { ModelContext, ModelStore } from "./context.ts";
 
-const BATCH = 500;
+/** Rows that go in one statement. */
+export const EXPIRY_BATCH = 500;
 const SECOND = 1_000;
 /** Session certificates stay a day longer than they are valid, so that an administrator can find out why a connection was refused. */
 const CERTIFICATE_GRACE_S = 86_400;
@@ -16,10 +17,10 @@ export interface Expiry {
   sweep(signal: AbortSignal): Promise<number>;
 }
 
-/** A statement that removes a batch: its part `gone` returns the removed rows. Without changes it concerns no reader of the log. */
+/** A statement that removes at most {@link EXPIRY_BATCH} rows: its part `gone` returns them. Without changes it concerns no reader of the log. */
 interface BatchRemoval {
   readonly parts: RawBuilder<unknown>;
-  readonly changes: readonly LoggedRows[];
+  readonly changes?: readonly [LoggedRows, ...LoggedRows[]];
 }
 
 export function expiries({ store, settings, tokens, now }: ModelContext): Expiry[] {
@@ -28,12 +29,12 @@ export function expiries({ store, settings, tokens, now }: ModelContext): Expiry
     {
       what: "enrollments",
       sweep: (signal) =>
-        inBatches(signal, () => {
+        inBatches(store, signal, () => {
           const over = before(settings.expiredEnrollmentsMs / SECOND);
           return {
             parts: sql`WITH gone AS (
               DELETE FROM enrollment WHERE id IN (
-                SELECT id FROM enrollment WHERE expires_at < ${over} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)
+                SELECT id FROM enrollment WHERE expires_at < ${over} LIMIT ${EXPIRY_BATCH} FOR UPDATE SKIP LOCKED)
               RETURNING id)`,
             changes: [{ kind: "enrollment", op: "delete", of: "gone" }],
           };
@@ -42,10 +43,10 @@ export function expiries({ store, settings, tokens, now }: ModelContext): Expiry
     {
       what: "session certificates",
       sweep: (signal) =>
-        inBatches(signal, () => ({
+        inBatches(store, signal, () => ({
           parts: sql`WITH gone AS (
             DELETE FROM api_session_certificate WHERE id IN (
-              SELECT id FROM api_session_certificate WHERE valid_to < ${before(CERTIFICATE_GRACE_S)} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)
+              SELECT id FROM api_session_certificate WHERE valid_to < ${before(CERTIFICATE_GRACE_S)} LIMIT ${EXPIRY_BATCH} FOR UPDATE SKIP LOCKED)
             RETURNING id, api_session_id)`,
           changes: [
             { kind: "api_session_certificate", op: "delete", of: "gone", before: { apiSessionId: "api_session_id" } },
@@ -56,31 +57,30 @@ export function expiries({ store, settings, tokens, now }: ModelContext): Expiry
     {
       what: "logins in progress",
       sweep: (signal) =>
-        inBatches(signal, () => ({
+        inBatches(store, signal, () => ({
           parts: sql`WITH gone AS (
             DELETE FROM oidc_login WHERE id IN (
-              SELECT id FROM oidc_login WHERE expires_at <= ${now()} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)
+              SELECT id FROM oidc_login WHERE expires_at <= ${now()} LIMIT ${EXPIRY_BATCH} FOR UPDATE SKIP LOCKED)
             RETURNING id)`,
-          changes: [],
         })),
     },
     { what: "token keys", sweep: () => tokens.keys.sweep() },
   ];
+}
 
-  async function inBatches(signal: AbortSignal, removal: () => BatchRemoval): Promise<number> {
-    for (let total = 0; ; ) {
-      signal.throwIfAborted();
-      const { parts, changes } = removal();
-      const answer = sql<{ count: number }>`SELECT count(*)::int AS count FROM gone`;
-      const [logged, ...further] = changes;
-      const rows = await store.transaction(async (trx) =>
-        logged === undefined
-          ? (await sql<{ count: number }>`${parts} ${answer}`.execute(trx)).rows
-          : loggedWrite(trx, parts, { changes: [logged, ...further], answer }),
-      );
-      const removed = rows[0]?.count ?? 0;
-      total += removed;
-      if (removed < BATCH) return total;
-    }
+/** Removes batch after batch until one is not full. @returns how many rows went */
+export async function inBatches(store: ModelStore, signal: AbortSignal, removal: () => BatchRemoval): Promise<number> {
+  for (let total = 0; ; ) {
+    signal.throwIfAborted();
+    const { parts, changes } = removal();
+    const answer = sql<{ count: number }>`SELECT count(*)::int AS count FROM gone`;
+    const rows = await store.transaction(async (trx) =>
+      changes === undefined
+        ? (await sql<{ count: number }>`${parts} ${answer}`.execute(trx)).rows
+        : loggedWrite(trx, parts, { changes, answer }),
+    );
+    const removed = rows[0]?.count ?? 0;
+    total += removed;
+    if (removed < EXPIRY_BATCH) return total;
   }
 }

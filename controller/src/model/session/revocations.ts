@@ -1,9 +1,10 @@
 import { notFound } from "@sallyport/api";
-import { type RawBuilder, type Selectable, sql } from "kysely";
+import { type Selectable, sql } from "kysely";
 import { loggedWrite, REVOCATION_BEFORE } from "../../store/logged-write.ts";
 import type { Tags } from "../../store/schema.ts";
 import type { RevocationTable, RevocationType } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
+import { EXPIRY_BATCH, inBatches } from "../expiry.ts";
 import { endApiSessions } from "./session-removal.ts";
 
 export type RevocationRow = Selectable<RevocationTable>;
@@ -18,7 +19,6 @@ interface NewRevocation {
 
 /** Routers hold every revocation in memory. Beyond so many, those of an identity's sessions become one of the identity. */
 export const MAX_REVOCATIONS = 20_000;
-const BATCH = 500;
 
 /**
  * Tokens that verifiers without the rows of sessions must refuse before their end: routers get them with the data model, controllers hold those of single
@@ -62,23 +62,15 @@ export class Revocations {
 
   /** Removes revocations whose tokens have ended, and makes one of many when they are too many. @returns how many went */
   async sweep(signal: AbortSignal): Promise<number> {
-    let total = 0;
-    for (let removed = BATCH; removed === BATCH; total += removed) {
-      signal.throwIfAborted();
-      const over = sql`SELECT id FROM revocation WHERE expires_at <= ${this.#ctx.now()} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED`;
-      removed = await this.#remove(over);
-    }
-    return total + (await this.#condense(signal));
-  }
-
-  async #remove(ids: RawBuilder<unknown>): Promise<number> {
-    const [row] = await this.#ctx.store.transaction((trx) =>
-      loggedWrite(trx, sql`WITH gone AS (DELETE FROM revocation WHERE id IN (${ids}) RETURNING id, type, expires_at)`, {
-        changes: [{ kind: "revocation", op: "delete", of: "gone", before: REVOCATION_BEFORE }],
-        answer: sql<{ count: number }>`SELECT count(*)::int AS count FROM gone`,
-      }),
-    );
-    return row?.count ?? 0;
+    const { store, now } = this.#ctx;
+    const over = await inBatches(store, signal, () => ({
+      parts: sql`WITH gone AS (
+        DELETE FROM revocation WHERE id IN (
+          SELECT id FROM revocation WHERE expires_at <= ${now()} LIMIT ${EXPIRY_BATCH} FOR UPDATE SKIP LOCKED)
+        RETURNING id, type, expires_at)`,
+      changes: [{ kind: "revocation", op: "delete", of: "gone", before: REVOCATION_BEFORE }],
+    }));
+    return over + (await this.#condense(signal));
   }
 
   /**
