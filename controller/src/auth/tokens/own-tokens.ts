@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { BoundedMap } from "@sallyport/async";
 import { decodeProtectedHeader, errors, jwtVerify } from "jose";
+import type { VerificationKey } from "../jwt/verification-key.ts";
 import {
   type AccessClaims,
   ClaimsError,
@@ -29,9 +30,9 @@ const MAX_KNOWN = 25_000;
 /** Clocks of other controllers may be ahead by so much. */
 const NOT_BEFORE_TOLERANCE_MS = 60_000;
 
-interface Known<C> {
+interface Known {
   readonly kid: string;
-  readonly claims: C;
+  readonly claims: AccessClaims;
 }
 
 /**
@@ -41,7 +42,7 @@ interface Known<C> {
 export class OwnTokens {
   readonly #keys: Pick<TokenKeys, "find" | "onChange">;
   readonly #now: () => Date;
-  readonly #known = new BoundedMap<string, Known<AccessClaims>>(MAX_KNOWN);
+  readonly #known = new BoundedMap<string, Known>(MAX_KNOWN);
 
   constructor(options: { readonly keys: Pick<TokenKeys, "find" | "onChange">; readonly now: () => Date }) {
     this.#keys = options.keys;
@@ -53,7 +54,7 @@ export class OwnTokens {
 
   /** Does the text name one of our keys? It proves nothing: a text that does is checked here, any other is another issuer's token. */
   isOwn(text: string): boolean {
-    return this.#kidOf(text) !== undefined;
+    return this.#keyOf(text) !== undefined;
   }
 
   /** @returns undefined for a text that {@link isOwn} is false for, as all below */
@@ -95,13 +96,13 @@ export class OwnTokens {
     read: (payload: unknown) => C,
     { isEndIgnored = false } = {},
   ): Promise<(Checked<C> & { readonly kid: string }) | undefined> {
-    const kid = this.#kidOf(text);
-    const found = kid === undefined ? undefined : this.#keys.find(kid);
-    if (kid === undefined || found === undefined) return undefined;
+    const named = this.#keyOf(text);
+    if (named === undefined) return undefined;
+    const { kid, key, algorithms } = named;
     const now = this.#now();
     try {
-      const { payload } = await jwtVerify(text, found.key, {
-        algorithms: [...found.algorithms],
+      const { payload } = await jwtVerify(text, key, {
+        algorithms: [...algorithms],
         audience: [...TOKEN_CLIENTS],
         typ: "JWT",
         // The end is compared below without tolerance.
@@ -120,12 +121,14 @@ export class OwnTokens {
     }
   }
 
-  /** The `kid` of a text that names one of our keys. */
-  #kidOf(text: string): string | undefined {
+  /** The key that a text names; undefined unless this network signs with it. */
+  #keyOf(text: string): (VerificationKey & { readonly kid: string }) | undefined {
     if (text.length > MAX_TOKEN_LENGTH) return undefined;
     try {
       const { kid } = decodeProtectedHeader(text);
-      return typeof kid === "string" && this.#keys.find(kid) !== undefined ? kid : undefined;
+      if (typeof kid !== "string") return undefined;
+      const found = this.#keys.find(kid);
+      return found && { kid, ...found };
     } catch (error) {
       if (error instanceof errors.JOSEError || error instanceof TypeError) return undefined;
       throw error;
