@@ -1,5 +1,4 @@
 import { apiError } from "@sallyport/api";
-import { shownText } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { Db, ModelContext } from "../model/context.ts";
 import { DEFAULT_NAME_CLAIM, type ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
@@ -10,7 +9,8 @@ import { randomEntityId } from "../store/ids.ts";
 import type { Enrolled } from "./certificate-enrolling.ts";
 import { withCsrErrors } from "./client-certificate.ts";
 import { textsAt } from "./jwt/claim-selector.ts";
-import { claimOf, hintOf, isText, MAX_TOKENS, type TokenCheck, TokenRefusedError } from "./jwt/token-check.ts";
+import { claimOf, firstRight, isText, type TokenCheck, TokenRefusedError } from "./jwt/token-check.ts";
+import { enabledSignerOf } from "./primary/token-login.ts";
 
 /** Role attributes that a token may give to its identity, and the longest one. What is beyond is left out. */
 export const MAX_ENROLLED_ATTRIBUTES = 64;
@@ -78,31 +78,16 @@ export class TokenEnrolling {
     return issued ? { cert: issued.pem, ca: this.#ctx.pki.caBundlePem } : {};
   }
 
-  /** By the first token that is right. */
-  async #applicant({ bearerTokens, signerId }: TokenEnrollRequest): Promise<Applicant> {
-    const reasons: string[] = [];
-    for (const token of bearerTokens.slice(0, MAX_TOKENS)) {
-      try {
-        const signer = await this.#signerOf(token, signerId);
+  /** By the first token that is right; whichever signer the caller names, the token has to be one of it. */
+  #applicant({ bearerTokens, signerId }: TokenEnrollRequest): Promise<Applicant> {
+    return firstRight(
+      bearerTokens,
+      async (token) => {
+        const signer = await enabledSignerOf(this.#ctx.store.db, token, signerId);
         return this.#read(await this.#check.verify(token, signer), signer);
-      } catch (error) {
-        if (!(error instanceof TokenRefusedError)) throw error;
-        reasons.push(error.message);
-      }
-    }
-    throw apiError("INVALID_ENROLLMENT_TOKEN", undefined, { detail: reasons.join("; ") || "no token was sent" });
-  }
-
-  /** The caller's choice selects, and proves nothing: the token has to be one of the signer's. */
-  async #signerOf(token: string, signerId: string | undefined): Promise<ExtJwtSignerRow> {
-    const hint = hintOf(token);
-    if (hint === undefined) throw new TokenRefusedError("no signed token that names its issuer and key");
-    const signers = this.#ctx.store.db.selectFrom("ext_jwt_signer").selectAll().where("enabled", "=", true);
-    const chosen = signerId ? signers.where("id", "=", signerId) : signers.where("issuer", "=", hint.issuer);
-    const signer = await chosen.executeTakeFirst();
-    if (signer !== undefined) return signer;
-    const sought = signerId ? `the id ${shownText(signerId)}` : `the issuer ${shownText(hint.issuer)}`;
-    throw new TokenRefusedError(`no enabled signer has ${sought}`);
+      },
+      (detail) => apiError("INVALID_ENROLLMENT_TOKEN", undefined, { detail }),
+    );
   }
 
   #read(payload: Readonly<Record<string, unknown>>, signer: ExtJwtSignerRow): Applicant {

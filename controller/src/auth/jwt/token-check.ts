@@ -33,6 +33,27 @@ export function hintOf(token: string): TokenHint | undefined {
   }
 }
 
+/**
+ * What `read` makes of the first token that is right.
+ * @param refused makes the error of why none is
+ */
+export async function firstRight<T>(
+  tokens: readonly string[],
+  read: (token: string) => Promise<T>,
+  refused: (reasons: string) => Error,
+): Promise<T> {
+  const reasons: string[] = [];
+  for (const token of tokens.slice(0, MAX_TOKENS)) {
+    try {
+      return await read(token);
+    } catch (error) {
+      if (!(error instanceof TokenRefusedError)) throw error;
+      reasons.push(error.message);
+    }
+  }
+  throw refused(reasons.join("; ") || "no token was sent");
+}
+
 /** Checks tokens of external signers (docs/protocol/authentication.md, "External tokens"). */
 export class TokenCheck {
   readonly #jwks: JwksCache;

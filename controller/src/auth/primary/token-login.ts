@@ -1,7 +1,7 @@
 import { shownText } from "@sallyport/wire";
-import type { ModelContext } from "../../model/context.ts";
-import { tokenAuthenticatorId } from "../../model/identity/ext-jwt-signers.ts";
-import { hintOf, MAX_TOKENS, type TokenCheck, TokenRefusedError } from "../jwt/token-check.ts";
+import type { Db, ModelContext } from "../../model/context.ts";
+import { type ExtJwtSignerRow, tokenAuthenticatorId } from "../../model/identity/ext-jwt-signers.ts";
+import { firstRight, hintOf, type TokenCheck, TokenRefusedError } from "../jwt/token-check.ts";
 import { findPrincipal, type Proof, refused, requireEnabled } from "./proof.ts";
 
 /** An issuer of external tokens, as clients are told of it. */
@@ -24,17 +24,8 @@ export class TokenLogin {
   }
 
   /** By the first token that is right; what follows from its identity and policy is final. @throws ApiError 401 */
-  async prove(tokens: readonly string[]): Promise<Proof> {
-    const reasons: string[] = [];
-    for (const token of tokens.slice(0, MAX_TOKENS)) {
-      try {
-        return await this.#proveBy(token);
-      } catch (error) {
-        if (!(error instanceof TokenRefusedError)) throw error;
-        reasons.push(error.message);
-      }
-    }
-    throw refused(reasons.join("; ") || "no token was sent");
+  prove(tokens: readonly string[]): Promise<Proof> {
+    return firstRight(tokens, (token) => this.#proveBy(token), refused);
   }
 
   enabledSigners(): Promise<readonly ShownSigner[]> {
@@ -48,15 +39,7 @@ export class TokenLogin {
 
   async #proveBy(token: string): Promise<Proof> {
     const { db } = this.#ctx.store;
-    const hint = hintOf(token);
-    if (hint === undefined) throw new TokenRefusedError("no signed token that names its issuer and key");
-    const signer = await db
-      .selectFrom("ext_jwt_signer")
-      .selectAll()
-      .where("issuer", "=", hint.issuer)
-      .where("enabled", "=", true)
-      .executeTakeFirst();
-    if (signer === undefined) throw new TokenRefusedError(`no enabled signer has the issuer ${shownText(hint.issuer)}`);
+    const signer = await enabledSignerOf(db, token);
     const claim = await this.#check.check(token, signer);
     const principal = await findPrincipal(db, signer.use_external_id ? "external_id" : "id", claim);
     if (principal === undefined) {
@@ -77,4 +60,19 @@ export class TokenLogin {
       isExtendRequested: false,
     };
   }
+}
+
+/**
+ * The signer that a token names as its issuer, or the one that the caller names: it selects, and proves nothing.
+ * @throws TokenRefusedError
+ */
+export async function enabledSignerOf(db: Db, token: string, signerId?: string): Promise<ExtJwtSignerRow> {
+  const hint = hintOf(token);
+  if (hint === undefined) throw new TokenRefusedError("no signed token that names its issuer and key");
+  const signers = db.selectFrom("ext_jwt_signer").selectAll().where("enabled", "=", true);
+  const chosen = signerId ? signers.where("id", "=", signerId) : signers.where("issuer", "=", hint.issuer);
+  const signer = await chosen.executeTakeFirst();
+  if (signer !== undefined) return signer;
+  const sought = signerId ? `the id ${shownText(signerId)}` : `the issuer ${shownText(hint.issuer)}`;
+  throw new TokenRefusedError(`no enabled signer has ${sought}`);
 }
