@@ -1,6 +1,7 @@
 import type { Permission } from "@sallyport/wire";
 import { type RawBuilder, sql } from "kysely";
 import { TOTP_OPEN } from "../../auth/factors.ts";
+import type { AccessClaims } from "../../auth/tokens/claims.ts";
 import {
   type Denial,
   DenialCode,
@@ -84,7 +85,7 @@ class Authorization {
         WHERE a.id = ${apiSessionId} AND NOT ${TOTP_OPEN}`);
       return { denied: isThere === undefined ? DenialCode.InvalidApiSession : DenialCode.InvalidService };
     }
-    const proof = await this.#proofOf(row, apiSessionToken);
+    const proof = this.#proofIn(checked.claims, row);
     if (isDenial(proof)) return proof;
     if (this.#model.apiSessions.isExpired(apiSessionOf(row))) return { denied: DenialCode.InvalidApiSession };
     const access = index.accessTo(identityOf(row), serviceId);
@@ -131,13 +132,16 @@ class Authorization {
   async #proofOf(row: Claimed, token: string): Promise<{ readonly issuedAt: Date } | Denial> {
     // Of another API session, so that the session's token does not fit.
     if (token !== "" && !isSignedToken(token)) return { denied: DenialCode.InvalidSession };
-    const { own, revoked } = this.#ctx.tokens;
-    const checked = await own.access(token);
+    const checked = await this.#ctx.tokens.own.access(token);
     if (checked === undefined || "refused" in checked) return { denied: DenialCode.InvalidApiSession };
-    const { sub, z_asid, jti, iat } = checked.claims;
+    return this.#proofIn(checked.claims, row);
+  }
+
+  /** The same of an access token that was checked. */
+  #proofIn({ sub, z_asid, jti, iat }: AccessClaims, row: Claimed): { readonly issuedAt: Date } | Denial {
     const isOwn = row.kind === "oidc" && z_asid === row.api_session_id && sub === row.identity_id;
     const isComplete = row.access_until !== null;
-    if (!isOwn || !isComplete || revoked.has(jti)) return { denied: DenialCode.InvalidApiSession };
+    if (!isOwn || !isComplete || this.#ctx.tokens.revoked.has(jti)) return { denied: DenialCode.InvalidApiSession };
     return { issuedAt: new Date(iat * 1_000) };
   }
 
