@@ -17,7 +17,7 @@ export const MAX_ENROLLED_ATTRIBUTES = 64;
 export const MAX_ENROLLED_ATTRIBUTE_CHARACTERS = 255;
 
 /** A user of an external signer asks to become an identity. */
-export interface TokenEnrollRequest {
+interface TokenEnrollRequest {
   readonly bearerTokens: readonly string[];
   /** Id of the signer that the caller names. */
   readonly signerId?: string | undefined;

@@ -46,7 +46,7 @@ export interface Issued {
 }
 
 /** The stored session that a service token names. */
-export interface ServiceTokenSubject {
+interface ServiceTokenSubject {
   readonly id: string;
   readonly apiSessionId: string;
   readonly identityId: string;

@@ -23,7 +23,7 @@ export interface OidcStart {
 }
 
 /** The tokens of an answer, as far as the session keeps them. */
-export interface OidcIssue {
+interface OidcIssue {
   /** Null: none was asked for. */
   readonly refreshJti: string | null;
   /** When the access token ends. */
@@ -35,7 +35,7 @@ export interface OidcIssue {
 }
 
 /** What tokens of a session are made of; `at` and `issuer` are the caller's. */
-export type OidcSubject = Omit<TokenSubject, "at" | "issuer">;
+type OidcSubject = Omit<TokenSubject, "at" | "issuer">;
 
 /** With what the endpoints have to know of the session. */
 export interface OidcSessionFacts extends OidcSubject {
@@ -52,7 +52,7 @@ export interface OidcSessionFacts extends OidcSubject {
 }
 
 /** Why a session ends before its time. */
-export type OidcEnd = "logout" | "code used twice" | "refresh token used twice" | "revoked";
+type OidcEnd = "logout" | "code used twice" | "refresh token used twice" | "revoked";
 
 const updateOf = (tokens: ApiSessionUpdateBefore["tokens"]) =>
   ({ kind: "api_session", op: "update", of: "noted", before: { tokens: `'${tokens}'` } }) as const;
