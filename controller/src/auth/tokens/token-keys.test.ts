@@ -5,7 +5,7 @@ import type { ChangeRow, ChangeSubscriber } from "../../store/change-log.ts";
 import { SecretsError } from "../../store/secrets.ts";
 import { type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { TEST_LIVES, testKeyOptions } from "./testing/test-tokens.ts";
-import { PUBLISH_MS, TokenKeys, type TokenKeysOptions } from "./token-keys.ts";
+import { PUBLISH_MS, TokenKeys, type TokenKeysOptions, type TokenStore } from "./token-keys.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -36,6 +36,20 @@ const removed = (kid: string): ChangeRow => ({
   ...{ seq: "1", xid: "1", at: new Date(at), before: null },
   ...{ kind: "token_key", key: kid, op: "delete" },
 });
+/** A store whose reader is told of removed keys by the test alone. */
+function toldByHand() {
+  let reader: ChangeSubscriber | undefined;
+  const changes = {
+    noticed: () => test.store.changes.noticed(),
+    subscribe: (subscriber: ChangeSubscriber) => {
+      reader = subscriber;
+      return () => undefined;
+    },
+  };
+  const transaction: TokenStore["transaction"] = (work) => test.store.transaction(work);
+  const store: TokenStore = { db: test.store.db, changes, transaction };
+  return { store, tell: async (kid: string) => reader?.onChanges([removed(kid)], "") };
+}
 const kids = (keys: TokenKeys) => keys.published().map(({ kid }) => kid);
 const noticed = () => test.store.changes.caughtUp();
 /** Resolves when this reader has loaded what another one wrote. */
@@ -58,6 +72,28 @@ it("a new database gets one key, whoever starts first, and every controller sign
   expect(key).toMatchObject({ algorithm: "ES256", endsAt: undefined, jwk: { kid, alg: "ES256", use: "sig" } });
   expect(Object.keys(key!.jwk).sort()).toEqual(["alg", "crv", "kid", "kty", "use", "x", "y"]);
   expect(createPublicKey({ key: key!.jwk, format: "jwk" }).equals(key!.certificate.publicKey)).toBe(true);
+});
+
+it("has started when its keys are read, also if one is told of meanwhile", async () => {
+  const { store, tell } = toldByHand();
+  const transaction: TokenStore["transaction"] = async (work) => {
+    const result = await store.transaction(work);
+    setImmediate(() => tell("another"));
+    return result;
+  };
+  let reads = 0;
+  const db = store.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    transformResult: async ({ result }) => {
+      const isOfKeys = result.rows.some((row) => "key_box" in row);
+      // The second read of the keys takes longer than all else that a start waits for.
+      if (isOfKeys && ++reads === 2) for (let n = 0; n < 20; n += 1) await test.store.pool.query("SELECT 1");
+      return result;
+    },
+  });
+  const keys = await start({ store: { ...store, db, transaction } });
+  expect(kids(keys)).toHaveLength(1);
+  expect(keys.signer().kid).toBe(kids(keys)[0]);
 });
 
 it("the private key lies sealed, and opens with the network's secret only", async () => {
@@ -129,21 +165,13 @@ describe("rotation", () => {
   });
 
   it("until the new key is read after all were removed, requests are answered 503, and nobody is told of no key", async () => {
-    let reader: ChangeSubscriber | undefined;
-    const changes = {
-      noticed: () => test.store.changes.noticed(),
-      subscribe: (subscriber: ChangeSubscriber) => {
-        reader = subscriber;
-        return () => undefined;
-      },
-    };
-    const { db } = test.store;
-    const keys = await start({ store: { db, changes, transaction: (work) => test.store.transaction(work) } });
+    const { store, tell } = toldByHand();
+    const keys = await start({ store });
     const [first = ""] = kids(keys);
     const told: number[] = [];
     keys.onChange(() => told.push(kids(keys).length));
     const { kid } = await keys.rotate({ atOnce: true });
-    const reading = reader?.onChanges([removed(first)], "");
+    const reading = tell(first);
     expect(kids(keys)).toEqual([]);
     expect(() => keys.signer()).toThrow(expect.objectContaining({ status: 503, headers: { "retry-after": "1" } }));
     expect(() => keys.requirePublished()).toThrow(expect.objectContaining({ status: 503 }));

@@ -74,6 +74,8 @@ export class TokenKeys {
   readonly #removed = new Set<string>();
   /** Counts what makes a read that has begun out of date. */
   #wanted = 0;
+  /** How far the keys are read. */
+  #read = 0;
   #unsubscribe: (() => void) | undefined;
 
   constructor(options: TokenKeysOptions) {
@@ -186,16 +188,20 @@ export class TokenKeys {
     return !this.#removed.has(kid) && (endsAt === undefined || endsAt > this.#options.now());
   }
 
+  /** Resolves when all that was committed before this call is known. */
   #load(): Promise<void> {
     const wanted = ++this.#wanted;
     return this.#reading.run(async () => {
-      if (wanted !== this.#wanted) return;
-      const rows = await this.#options.store.db.selectFrom("token_key").selectAll().orderBy("signs_from").execute();
-      // A key may have been removed while it was read.
-      if (wanted !== this.#wanted) return;
-      this.#keys = new Map(rows.map((row) => [row.kid, this.#held(row)]));
-      this.#removed.clear();
-      this.#listeners.emit();
+      while (this.#read < wanted) {
+        const reads = this.#wanted;
+        const rows = await this.#options.store.db.selectFrom("token_key").selectAll().orderBy("signs_from").execute();
+        // A key may have been removed while it was read.
+        if (reads !== this.#wanted) continue;
+        this.#read = reads;
+        this.#keys = new Map(rows.map((row) => [row.kid, this.#held(row)]));
+        this.#removed.clear();
+        this.#listeners.emit();
+      }
     });
   }
 
