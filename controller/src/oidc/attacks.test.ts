@@ -1,8 +1,9 @@
 /** What strangers, other users and pages of other sites try at the provider. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { authPolicy } from "../api/testing/auth-policy.ts";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { MAX_PARAMETERS } from "../http/endpoints.ts";
+import { totpCode } from "../model/identity/one-time-codes.ts";
 import { MAX_CONFIG_TYPE_CHARACTERS } from "./authorize.ts";
 import { SINGLE_REVOCATIONS } from "./session-end.ts";
 import { certificateIdentity, certificateRequest } from "./testing/oidc-client.ts";
@@ -23,6 +24,12 @@ beforeEach(() => {
   c.clock.offsetMs = 0;
 });
 
+const exchangeFields = (token: string) => [
+  ["grant_type", EXCHANGE] as const,
+  ["client_id", "openziti"] as const,
+  ["subject_token", token] as const,
+  ["subject_token_type", ACCESS_TOKEN] as const,
+];
 const ask = (token: string) =>
   c.call("GET", "/edge/client/v1/current-identity", { headers: { authorization: `Bearer ${token}` } });
 
@@ -77,6 +84,52 @@ it("who knows the password alone cannot plant the secret of the one-time codes t
   expect(planted.json.recoveryCodes.filter((code: string) => page.text.includes(code))).toEqual([]);
 });
 
+it("who replaces an enrollment while its page is open is not shown as the owner's, nor verified by it", async () => {
+  const { username } = await makeUser(c, { authPolicyId: needsCode });
+  const html = { headers: { accept: "text/html" } };
+  const attacker = new OidcFlow(c);
+  const theirs = await attacker.begin();
+  await postForm(c, "/oidc/login/password", attacker.passwordFields(theirs, username));
+  const plant = async () => {
+    await c.call("DELETE", `/oidc/login/totp/enroll?id=${theirs}`);
+    return (await postForm(c, "/oidc/login/totp/enroll", [["id", theirs]])).json;
+  };
+  const owner = new OidcFlow(c);
+  const id = await owner.begin();
+  let page = await postForm(c, "/oidc/login/password", owner.passwordFields(id, username), html);
+  const hidden = (name: string) => new RegExp(`name="${name}" value="([^"]*)"`).exec(page.text)?.[1] ?? "";
+  const fields = (code: string) =>
+    Object.entries({ id, code, pageSecret: hidden("pageSecret"), enrollmentId: hidden("enrollmentId") });
+  for (const codeOf of [() => "000000", (secret: string) => totpCode(secret, c.ctx.now())]) {
+    const planted = await plant();
+    const secret = new URL(planted.provisioningUrl).searchParams.get("secret") ?? "";
+    page = await postForm(c, "/oidc/login/totp/enroll/verify", fields(codeOf(secret)), html);
+    expect(page.text).toContain("Set up one-time codes");
+    expect(planted.recoveryCodes.filter((code: string) => page.text.includes(code))).toEqual([]);
+    expect(page.text).not.toContain(secret);
+  }
+  const own = /secret=([A-Z2-7]+)/.exec(page.text)?.[1] ?? "";
+  const done = await postForm(c, "/oidc/login/totp/enroll/verify", fields(totpCode(own, c.ctx.now())), html);
+  expect(done.status).toBe(302);
+});
+
+describe("tokens with the key of the network and a spoilt signature", () => {
+  it.each([
+    ["/oidc/oauth/token", (token: string) => new OidcFlow(c).refreshFields(token)],
+    ["/oidc/oauth/token", (token: string) => exchangeFields(token)],
+    ["/oidc/revoke", (token: string) => Object.entries({ client_id: "openziti", token })],
+    ["/oidc/end_session", (token: string) => Object.entries({ id_token_hint: token })],
+  ])("count for their address at %s", async (path, fieldsOf) => {
+    const { username } = await makeUser(c);
+    const { access_token } = await logIn(c, username);
+    const spoilt = `${access_token.slice(0, access_token.lastIndexOf("."))}.${"A".repeat(86)}`;
+    const admit = vi.spyOn(c.authentication, "admit");
+    await postForm(c, path, fieldsOf(spoilt));
+    expect(admit).toHaveBeenCalledTimes(1);
+    admit.mockRestore();
+  });
+});
+
 describe("before anything is proved", () => {
   it("a form or query has a bounded number of parameters", async () => {
     const many = (count: number) => Array.from({ length: count }, () => ["a", ""] as const);
@@ -115,13 +168,7 @@ describe("before anything is proved", () => {
 });
 
 describe("who holds an access token", () => {
-  const again = (token: string) =>
-    postForm(c, "/oidc/oauth/token", [
-      ["grant_type", EXCHANGE],
-      ["client_id", "openziti"],
-      ["subject_token", token],
-      ["subject_token_type", ACCESS_TOKEN],
-    ]);
+  const again = (token: string) => postForm(c, "/oidc/oauth/token", exchangeFields(token));
   const revoke = (token: string) =>
     postForm(c, "/oidc/revoke", [
       ["client_id", "openziti"],

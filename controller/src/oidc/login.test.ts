@@ -191,6 +191,9 @@ describe("a login with a token of an identity provider", () => {
     );
     const wrong = await json("/oidc/login/ext-jwt", { id }, { authorization: "Bearer a.b.c" });
     expect(wrong.headers["www-authenticate"]).toContain('error="invalid"');
+    const ended = await idp.token({ sub: ann, exp: Math.floor(Date.now() / 1_000) - 1 });
+    const late = await json("/oidc/login/ext-jwt", { id }, { authorization: `Bearer ${ended}` });
+    expect(late.headers["www-authenticate"]).toContain('error="expired"');
     const authorization = `Bearer ${await idp.token({ sub: ann })}`;
     const finished = await json("/oidc/login/ext-jwt", { id }, { authorization });
     const { access_token } = (await client.exchange(await client.codeOf(finished))).json;
@@ -305,9 +308,13 @@ describe("a login on the page", () => {
       expect(answer.status).toBe(401);
     }
     expect((await client.get(`/oidc/authorize/callback?id=${id}`)).status).toBe(400);
-    const again = await client.form("/oidc/login/totp/enroll/verify", { id, pageSecret, code: "000000" }, BROWSER);
+    const enrollmentId = hidden(enrollment, "enrollmentId");
+    const verify = (given: string) =>
+      client.form("/oidc/login/totp/enroll/verify", { id, pageSecret, enrollmentId, code: given }, BROWSER);
+    const again = await verify("000000");
     expect([again.status, hidden(again, "pageSecret")]).toEqual([400, pageSecret]);
-    const finished = await client.form("/oidc/login/totp/enroll/verify", { id, pageSecret, code: code() }, BROWSER);
+    expect([hidden(again, "enrollmentId"), again.text.includes(secret.slice(0, 4))]).toEqual([enrollmentId, true]);
+    const finished = await verify(code());
     expect((await client.exchange(await client.codeOf(finished))).status).toBe(200);
   });
 
@@ -334,6 +341,30 @@ describe("a certificate for the session", () => {
     expect((await own.api(access_token)).status).toBe(200);
     expect((await client.refresh(refresh_token)).json.error).toBe("access_denied");
     expect((await own.refresh(refresh_token)).status).toBe(200);
+  });
+
+  test("counts no longer once it is taken away, and the tokens still need one", async () => {
+    const { csr, key } = await certificateRequest("any");
+    const login = { username: "anna", password: "password", csrPem: csr };
+    const { access_token, refresh_token, session_cert: cert } = (await client.logIn("password", login)).json;
+    const own = new OidcTestClient(t, { cert, key });
+    const authorization = `Bearer ${access_token}`;
+    const path = "/edge/client/v1/current-api-session/certificates";
+    const made = await own.call("POST", path, { headers: { authorization }, body: { csr } });
+    const second = new OidcTestClient(t, { cert: made.json.data.certificate, key });
+    expect((await second.api(access_token)).status).toBe(200);
+    const first = (await own.get(path, { authorization })).json.data.find(
+      (each: { id: string }) => each.id !== made.json.data.id,
+    );
+    expect((await own.call("DELETE", `${path}/${first.id}`, { headers: { authorization } })).status).toBe(200);
+    for (const as of [own, client]) expect((await as.api(access_token)).status).toBe(401);
+    expect((await second.api(access_token)).status).toBe(200);
+    // No token is made that a router would take over every connection.
+    expect((await second.refresh(refresh_token)).json.error).toBe("access_denied");
+    expect((await second.call("DELETE", `${path}/${made.json.data.id}`, { headers: { authorization } })).status).toBe(
+      200,
+    );
+    for (const as of [own, second, client]) expect((await as.api(access_token)).status).toBe(401);
   });
 
   test("is refused at once for a request that is none", async () => {

@@ -18,15 +18,16 @@ export class TokenRefusedError extends Error {
 export interface TokenHint {
   readonly issuer: string;
   readonly kid: string;
+  readonly expiresAt?: Date;
 }
 
 /** @returns undefined for a text that is no signed token, or that names no issuer or key */
 export function hintOf(token: string): TokenHint | undefined {
   try {
     const { kid } = decodeProtectedHeader(token);
-    const { iss } = decodeJwt(token);
+    const { iss, exp } = decodeJwt(token);
     if (typeof kid !== "string" || typeof iss !== "string" || !isText(iss) || !isText(kid)) return undefined;
-    return { issuer: iss, kid };
+    return { issuer: iss, kid, ...(typeof exp === "number" && { expiresAt: new Date(exp * 1_000) }) };
   } catch (error) {
     if (error instanceof errors.JOSEError || error instanceof TypeError) return undefined;
     throw error;

@@ -94,12 +94,14 @@ export class Mfa {
 
   /**
    * Completes an enrollment by a first code. From now on every session of the identity needs one; this session has just given its own.
+   * @param enrollmentId the one that the caller was shown, if it says so: another one is not its own
    * @throws ApiError 404 `MFA_ENROLLMENT_NOT_STARTED` without a pending one, 400 `MFA_INVALID_TOKEN`, 429 after too many wrong codes
    */
-  async verify(identityId: string, apiSessionId: string, code: string): Promise<void> {
+  async verify(identityId: string, apiSessionId: string, code: string, enrollmentId?: string): Promise<void> {
     await this.#changed(identityId, async (trx) => {
       const row = await this.#find(trx, identityId, "for update");
-      if (row === undefined || row.is_verified) throw apiError("MFA_ENROLLMENT_NOT_STARTED");
+      const isShown = enrollmentId === undefined || row?.id === enrollmentId;
+      if (row === undefined || row.is_verified || !isShown) throw apiError("MFA_ENROLLMENT_NOT_STARTED");
       const step = await this.#use(trx, row, code, { apiSessionId, allowRecovery: false });
       await trx
         .updateTable("mfa")

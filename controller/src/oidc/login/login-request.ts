@@ -2,7 +2,7 @@
 import { apiError, envInfo, fieldError, MAX_CONFIG_TYPES, sdkInfo, unhandledCause } from "@sallyport/api";
 import { z } from "zod";
 import type { EndpointRequest } from "../../http/endpoints.ts";
-import { PAGE_SECRET_FIELD } from "../pages/pages.ts";
+import { ENROLLMENT_FIELD, PAGE_SECRET_FIELD } from "../pages/pages.ts";
 import { Parameters } from "../parameters.ts";
 
 const MAX_CREDENTIAL_LENGTH = 4_096;
@@ -19,6 +19,7 @@ const schema = z.object({
   sdkInfo: sdkInfo.optional(),
   envInfo: envInfo.optional(),
   [PAGE_SECRET_FIELD]: credential,
+  [ENROLLMENT_FIELD]: credential,
 });
 
 export type LoginFields = Omit<z.output<typeof schema>, "id"> & { readonly id: string };
@@ -72,10 +73,8 @@ function fieldsOf(form: Parameters): Record<string, unknown> {
     });
     return found.length === 0 ? undefined : Object.fromEntries(found);
   };
-  const texts = ["id", "username", "password", "code", "csrPem", PAGE_SECRET_FIELD].map((name) => [
-    name,
-    form.get(name),
-  ]);
+  const names = ["id", "username", "password", "code", "csrPem", PAGE_SECRET_FIELD, ENROLLMENT_FIELD];
+  const texts = names.map((name) => [name, form.get(name)]);
   const configTypes = form.all("configTypes");
   return {
     ...Object.fromEntries(texts),

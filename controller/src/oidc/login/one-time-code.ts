@@ -1,12 +1,13 @@
 /** The one-time code of a login, and its enrollment within the login. */
-import { ApiError, apiError } from "@sallyport/api";
+import { ApiError } from "@sallyport/api";
 import type { EndpointAnswer } from "../../http/endpoints.ts";
 import { jsonAnswer } from "../oauth-error.ts";
 import type { Call, Provider } from "../provider-parts.ts";
-import { readLogin } from "./login-request.ts";
-import { codePage, identityOf, outcome, type ProvedLogin, provedLogin } from "./outcome.ts";
+import { type LoginFields, readLogin } from "./login-request.ts";
+import { begunEnrollment, codePage, identityOf, outcome, type ProvedLogin, provedLogin } from "./outcome.ts";
 
 const WRONG = "The code is not right. Enter the one that your authenticator app shows now.";
+const REPLACED = "What you have set up is no longer valid. Go on with what this page shows.";
 
 /** POST: passes a code, also a recovery code. */
 export function passCode(provider: Provider, call: Call): Promise<EndpointAnswer> {
@@ -17,15 +18,22 @@ export function passCode(provider: Provider, call: Call): Promise<EndpointAnswer
 
 /** POST: passes the first code of an enrollment, which counts for this login. */
 export function verifyEnrollment(provider: Provider, call: Call): Promise<EndpointAnswer> {
-  return withCode(provider, call, (identityId, code, { apiSessionId }) =>
-    provider.model.mfa.verify(identityId, apiSessionId, code),
+  return withCode(provider, call, (identityId, code, { apiSessionId }, { enrollmentId }) =>
+    // A page always says which one it showed.
+    provider.model.mfa.verify(identityId, apiSessionId, code, enrollmentId ?? (call.form === "page" ? "" : undefined)),
   );
 }
+
+/** What a page says, by the code of the error. */
+const PROBLEMS: ReadonlyMap<string, string> = new Map([
+  ["MFA_INVALID_TOKEN", WRONG],
+  ["MFA_ENROLLMENT_NOT_STARTED", REPLACED],
+]);
 
 async function withCode(
   provider: Provider,
   call: Call,
-  pass: (identityId: string, code: string, login: ProvedLogin) => Promise<void>,
+  pass: (identityId: string, code: string, login: ProvedLogin, fields: LoginFields) => Promise<void>,
 ): Promise<EndpointAnswer> {
   const { model, authentication, now } = provider;
   const fields = readLogin(call.request);
@@ -33,11 +41,12 @@ async function withCode(
   const { apiSessionId } = login;
   const identity = await identityOf(provider, apiSessionId);
   try {
-    await pass(identity.id, fields.code ?? "", login);
+    await pass(identity.id, fields.code ?? "", login, fields);
   } catch (error) {
-    const isWrong = error instanceof ApiError && error.code === "MFA_INVALID_TOKEN";
-    if (!isWrong || call.form !== "page") throw error;
-    return codePage(provider, login, { status: error.status, text: WRONG });
+    const text = error instanceof ApiError ? PROBLEMS.get(error.code) : undefined;
+    if (!(error instanceof ApiError) || text === undefined || call.form !== "page") throw error;
+    const shown = error.code === "MFA_INVALID_TOKEN" ? fields.enrollmentId : undefined;
+    return codePage(provider, login, { problem: { status: error.status, text }, enrollmentId: shown });
   }
   const row = await model.apiSessions.completeMfa(apiSessionId);
   await model.posture.passedMfa(identity.id, apiSessionId, row.mfa_passed_at ?? now());
@@ -46,14 +55,9 @@ async function withCode(
 
 /** POST: begins an enrollment. */
 export async function startEnrollment(provider: Provider, { request }: Call): Promise<EndpointAnswer> {
-  const { mfa } = provider.model;
   const { apiSessionId } = await provedLogin(provider, readLogin(request));
-  const identity = await identityOf(provider, apiSessionId);
-  await mfa.start(identity.id);
-  const status = await mfa.status(identity);
-  if (status?.pending === undefined) throw apiError("MFA_ENROLLMENT_NOT_STARTED");
-  const { id, isVerified, pending } = status;
-  return jsonAnswer(201, { id, isVerified, ...pending });
+  const { id, pending } = await begunEnrollment(provider, await identityOf(provider, apiSessionId));
+  return jsonAnswer(201, { id, isVerified: false, ...pending });
 }
 
 /** DELETE: ends an enrollment; one that is complete needs a code. Clients call it before they begin one, so none is no error. */

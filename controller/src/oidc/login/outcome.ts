@@ -1,7 +1,9 @@
 /** How a step of a login is answered: with the factors that are open, or with the way to the code. */
-import { type ApiError, unauthorized } from "@sallyport/api";
+import { type ApiError, apiError, unauthorized } from "@sallyport/api";
 import type { AuthQuery, OpenFactors } from "../../auth/factors.ts";
+import { hintOf, MAX_TOKENS } from "../../auth/jwt/token-check.ts";
 import type { EndpointAnswer } from "../../http/endpoints.ts";
+import type { MfaStatus } from "../../model/identity/mfa.ts";
 import type { LoginRow } from "../../model/session/oidc-logins.ts";
 import { redirect } from "../authorize.ts";
 import { PATHS } from "../discovery.ts";
@@ -73,23 +75,41 @@ async function nextPage(provider: Provider, login: ProvedLogin, open: OpenFactor
   return codePage(provider, login);
 }
 
-/** The page for a code, or for the enrollment of a first one. */
-export async function codePage(provider: Provider, login: ProvedLogin, problem?: Problem): Promise<EndpointAnswer> {
+/**
+ * The page for a code, or for the enrollment of a first one.
+ * @param last what was wrong with the last try, and the enrollment that its page showed
+ */
+export async function codePage(
+  provider: Provider,
+  login: ProvedLogin,
+  { problem, enrollmentId }: { readonly problem?: Problem; readonly enrollmentId?: string | undefined } = {},
+): Promise<EndpointAnswer> {
   const { mfa } = provider.model;
   const view = await viewOf(provider, login.row, login.pageSecret, problem);
   const identity = await identityOf(provider, login.apiSessionId);
-  let status = await mfa.status(identity);
-  if (problem === undefined && status?.pending !== undefined) {
-    // Who began it may know its secret: another one who has the password.
-    await mfa.disable(identity.id, login.apiSessionId, "");
-    status = undefined;
+  const status = await mfa.status(identity);
+  if (status?.isVerified === true) return provider.pages.code(view);
+  if (status?.pending !== undefined && status.id === enrollmentId) {
+    return provider.pages.enrollment({ ...view, enrollmentId, ...status.pending });
   }
-  if (status === undefined) {
-    await mfa.start(identity.id);
-    status = await mfa.status(identity);
-  }
-  if (status?.pending === undefined) return provider.pages.code(view);
-  return provider.pages.enrollment({ ...view, ...status.pending });
+  // Who began it may know its secret: another one who has the password.
+  if (status !== undefined) await mfa.disable(identity.id, login.apiSessionId, "");
+  const { id, pending } = await begunEnrollment(provider, identity);
+  return provider.pages.enrollment({ ...view, enrollmentId: id, ...pending });
+}
+
+/**
+ * Begins an enrollment, and answers it alone: what another one has begun meanwhile is not shown.
+ * @throws ApiError 409 `MFA_EXISTS`
+ */
+export async function begunEnrollment(
+  { model }: Pick<Provider, "model">,
+  identity: { readonly id: string; readonly name: string },
+): Promise<{ readonly id: string; readonly pending: NonNullable<MfaStatus["pending"]> }> {
+  const id = await model.mfa.start(identity.id);
+  const status = await model.mfa.status(identity);
+  if (status?.pending === undefined || status.id !== id) throw apiError("MFA_EXISTS");
+  return { id, pending: status.pending };
 }
 
 export async function viewOf(
@@ -133,15 +153,26 @@ export function unknownLogin(id: string): ApiError {
   return unauthorized(`login ${id.slice(0, 64)} is unknown, over or finished, or of a page whose secret is missing`);
 }
 
+const CHALLENGES = {
+  missing: "no token was provided",
+  invalid: "no token is valid",
+  expired: "the token has expired: get a new one",
+};
+
 /** The challenge for a token of an external identity provider. */
 export async function tokenChallenge(
-  { authentication }: Pick<Provider, "authentication">,
+  { authentication, now }: Pick<Provider, "authentication" | "now">,
   factor: "primary" | "secondary",
   bearerTokens: readonly string[],
 ): Promise<string> {
   const signers = await authentication.enabledSigners();
-  const error = bearerTokens.length === 0 ? "missing" : "invalid";
-  const text = error === "missing" ? "no token was provided" : "no token is valid";
+  const issuersOf = new Set(signers.map(({ issuer }) => issuer));
+  const hasEnded = bearerTokens.slice(0, MAX_TOKENS).some((token) => {
+    const hint = hintOf(token);
+    return hint?.expiresAt !== undefined && issuersOf.has(hint.issuer) && hint.expiresAt <= now();
+  });
+  const error = bearerTokens.length === 0 ? "missing" : hasEnded ? "expired" : "invalid";
+  const text = CHALLENGES[error];
   const quoted = (parts: readonly string[]) => `"${parts.join("|").replaceAll(/["\\\r\n]|[^\x20-\x7e]/g, "")}"`;
   const [ids, issuers] = [signers.map(({ id }) => id), signers.map(({ issuer }) => issuer)];
   const realm = `openziti-${factor}-ext-jwt`;

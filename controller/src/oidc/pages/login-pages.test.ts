@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { EndpointAnswer } from "../../http/endpoints.ts";
 import { createPages } from "./login-pages.ts";
 import { escaped } from "./markup.ts";
-import { type EnrollmentView, PAGE_SECRET_FIELD, type PageView } from "./pages.ts";
+import { ENROLLMENT_FIELD, type EnrollmentView, PAGE_SECRET_FIELD, type PageView } from "./pages.ts";
 
 const NETWORK = "ctrl.example.org:1280";
 const pages = createPages(NETWORK);
@@ -20,6 +20,7 @@ const view = (change: Partial<PageView> = {}): PageView => ({
 
 const enrollment = (change: Partial<EnrollmentView> = {}): EnrollmentView => ({
   ...view(),
+  enrollmentId: "enrollment-id",
   provisioningUrl: "otpauth://totp/Sallyport:alice?issuer=Sallyport&secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ",
   recoveryCodes: ["ABCDEF", "234567"],
   ...change,
@@ -159,7 +160,7 @@ describe("forms", () => {
       ["/oidc/login/totp", bound],
     ]);
     expect(formsOf(await pages.enrollment(enrollment({ pageSecret: "page-secret" })))).toEqual([
-      ["/oidc/login/totp/enroll/verify", bound],
+      ["/oidc/login/totp/enroll/verify", { ...bound, [ENROLLMENT_FIELD]: "enrollment-id" }],
     ]);
   });
 

@@ -2,7 +2,7 @@
 import QRCode from "qrcode";
 import { listOf, page } from "./layout.ts";
 import { type Insert, type Markup, markup } from "./markup.ts";
-import { type EnrollmentView, PAGE_SECRET_FIELD, type Pages, type PageView } from "./pages.ts";
+import { ENROLLMENT_FIELD, type EnrollmentView, PAGE_SECRET_FIELD, type Pages, type PageView } from "./pages.ts";
 
 /** Pixels of a module of the QR code. The page shows it in its own size: a scaled one has modules of unequal width. */
 const QR_SCALE = 5;
@@ -107,7 +107,8 @@ ${listOf(view.recoveryCodes, (code) => markup`<code>${code}</code>`, "codes")}</
 ${form(
   view,
   "totp/enroll/verify",
-  markup`${codeField(view, "Code that the app shows", view.problem === undefined ? undefined : FOCUS)}
+  markup`${hidden(ENROLLMENT_FIELD, view.enrollmentId)}
+${codeField(view, "Code that the app shows", view.problem === undefined ? undefined : FOCUS)}
 <label class="check"><input type="checkbox" required> <span>I have stored the recovery codes.</span></label>
 <button type="submit">Finish and sign in</button>`,
 )}</li>

@@ -21,12 +21,17 @@ export interface PageView {
 
 /** A first enrollment of one-time codes, during a login. */
 export interface EnrollmentView extends PageView {
+  /** Of what the page shows: the hidden field {@link ENROLLMENT_FIELD}. */
+  readonly enrollmentId: string;
   readonly provisioningUrl: string;
   readonly recoveryCodes: readonly string[];
 }
 
 /** The hidden field that carries {@link PageView.pageSecret}. */
 export const PAGE_SECRET_FIELD = "pageSecret";
+
+/** The hidden field that carries {@link EnrollmentView.enrollmentId}: a code counts only for the enrollment that its page showed. */
+export const ENROLLMENT_FIELD = "enrollmentId";
 
 /** The pages of a login. Their forms go to `/oidc/login/password`, `/cert`, `/totp` and `/totp/enroll/verify`. */
 export interface Pages {
