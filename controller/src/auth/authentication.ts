@@ -8,7 +8,7 @@ import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
 import type { IdentityRow } from "../model/identity/identities.ts";
 import type { Model } from "../model/model.ts";
 import type { ApiSessionRow, NewApiSession } from "../model/session/api-sessions.ts";
-import { AuthenticationEvents } from "./authentication-events.ts";
+import { AuthenticationEvents, type LoginAttempt } from "./authentication-events.ts";
 import { networkLeaf } from "./client-certificate.ts";
 import {
   type AuthenticatedSession,
@@ -149,6 +149,11 @@ export class Authentication {
     if (leaf === undefined) return originAt(remoteIp);
     const print = fingerprint(leaf);
     return (await this.#proxyingRouters.has(print)) ? originBehind(print, proxied.clientIp) : originAt(remoteIp);
+  }
+
+  /** Tells operators of an attempt that was decided elsewhere. */
+  hasFailed(attempt: LoginAttempt, error: unknown): void {
+    this.#events.failed(attempt, error);
   }
 
   /** @throws ApiError 401 `INVALID_AUTH`, 400 for missing credentials, 429 when there are too many attempts or logins under way */

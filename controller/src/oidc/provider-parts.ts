@@ -15,7 +15,14 @@ import type { RedirectRules } from "./redirects.ts";
 export interface ProviderParts {
   readonly authentication: Pick<
     Authentication,
-    "login" | "finish" | "sessionOfBearer" | "holdsCertificateOf" | "enabledSigners" | "originOf"
+    | "login"
+    | "finish"
+    | "sessionOfBearer"
+    | "holdsCertificateOf"
+    | "enabledSigners"
+    | "originOf"
+    | "admit"
+    | "hasFailed"
   >;
   readonly model: Pick<Model, "oidcLogins" | "oidcSessions" | "revocations" | "mfa" | "posture" | "apiSessions">;
   readonly tokens: Tokens;

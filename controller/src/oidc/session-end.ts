@@ -13,7 +13,7 @@ export const SINGLE_REVOCATIONS = { burst: 20, perMinute: 1 / 60 };
 
 /** A refresh token ends its session, an access token itself. What is unknown or over needs nothing. */
 export async function revoke(provider: Provider, { request }: Call): Promise<EndpointAnswer> {
-  const { tokens, model, singleRevocations } = provider;
+  const { tokens, model, singleRevocations, authentication } = provider;
   const form = new Parameters(request.form);
   const client = readClient(form, request.authorization);
   const token = form.require("token");
@@ -30,6 +30,9 @@ export async function revoke(provider: Provider, { request }: Call): Promise<End
     requireOwner(access.claims, client);
     if (singleRevocations.take(sessionId) > 0) await model.oidcSessions.end(sessionId, "revoked");
     else await model.revocations.create({ id: jti, type: "JTI", until: access.expiresAt });
+  } else if (access !== undefined) {
+    // A check takes the time of many requests.
+    await authentication.admit(request);
   }
   return { status: 200 };
 }
@@ -39,7 +42,10 @@ function requireOwner({ client_id }: { readonly client_id: string }, client: Cli
 }
 
 /** Only a token proves whose session ends: without a hint nothing does. */
-export async function endSession({ tokens, model, postLogout }: Provider, { request }: Call): Promise<EndpointAnswer> {
+export async function endSession(
+  { tokens, model, postLogout, authentication }: Provider,
+  { request }: Call,
+): Promise<EndpointAnswer> {
   const asked = new Parameters(request.query, request.form);
   const state = asked.short("state", MAX_STATE_LENGTH);
   const target = asked.get("post_logout_redirect_uri");
@@ -50,6 +56,7 @@ export async function endSession({ tokens, model, postLogout }: Provider, { requ
   }
   const checked = await tokens.own.idHint(hint);
   if (checked === undefined || "refused" in checked) {
+    if (checked !== undefined) await authentication.admit(request);
     throw oauthError("invalid_request", "the id_token_hint is not an id token of this network", {
       detail: checked?.detail ?? "not ours",
     });

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { type Answer, startTestController, type TestController } from "../api/testing/test-controller.ts";
 import {
   type Certificate,
@@ -74,7 +74,12 @@ describe("a refresh", () => {
   test("with a token that was used before ends the session", async () => {
     const first = await logIn();
     const second = (await client.refresh(first.refresh_token)).json;
+    const failed = vi.spyOn(t.authentication, "hasFailed");
     const again = await client.refresh(first.refresh_token);
+    const attempt = { method: "refresh-token", remoteIp: "127.0.0.1" };
+    const detail = expect.stringContaining(claimsOf(first.access_token).z_asid);
+    expect(failed.mock.calls).toEqual([[attempt, expect.objectContaining({ detail })]]);
+    failed.mockRestore();
     expect([again.status, again.json]).toEqual([400, { error: "invalid_grant", error_description: USED }]);
     expect(await isGood(second.access_token)).toBe(false);
     expect((await client.refresh(second.refresh_token)).json.error).toBe("invalid_grant");
@@ -220,6 +225,17 @@ describe("an exchange", () => {
     ]);
     t.clock.offsetMs = 31 * MINUTE_MS;
     expect(await isGood(made.json.access_token)).toBe(false);
+  });
+
+  test("of a token with fewer scopes gives no more than that", async () => {
+    const as = native();
+    const { access_token } = (await as.refresh((await logIn(as)).refresh_token, { scope: "openid" })).json;
+    const given = { subject_token_type: `${TOKEN_TYPE}access_token` };
+    expect((await as.exchangeToken(access_token, given)).json.scope).toBe("openid");
+    expect(refusal(await as.exchangeToken(access_token, { ...given, scope: "openid offline_access" }))).toEqual([
+      400,
+      "invalid_scope",
+    ]);
   });
 
   test("looks at revocation: neither a revoked access token nor its session gives another", async () => {

@@ -16,7 +16,7 @@ export async function exchangeCode(
   client: ClientId,
   form: Parameters,
 ): Promise<EndpointAnswer> {
-  const { model, tokens, now } = provider;
+  const { model, tokens, now, authentication } = provider;
   const code = form.get("code");
   const redirectUri = form.get("redirect_uri");
   const verifier = form.require("code_verifier");
@@ -26,7 +26,10 @@ export async function exchangeCode(
   if (login === undefined) throw oauthError("invalid_grant", "invalid code");
   if ("usedBy" in login) {
     await model.oidcSessions.end(login.usedBy, "code used twice");
-    throw oauthError("invalid_grant", "invalid code", { detail: `the code of API session ${login.usedBy} came twice` });
+    const detail = `the code of API session ${login.usedBy} came twice: the session has ended`;
+    const error = oauthError("invalid_grant", "invalid code", { detail });
+    authentication.hasFailed({ method: "code", remoteIp: call.request.remoteIp }, error);
+    throw error;
   }
   if (login.clientId !== client) throw oauthError("invalid_grant", "client_id does not match original grant");
   if (login.redirectUri !== redirectUri) throw oauthError("invalid_grant", "redirect_uri is not that of the login");

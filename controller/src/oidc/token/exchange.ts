@@ -42,42 +42,50 @@ export async function exchangeToken(
       session_cert: made.sessionCertPem,
     });
   }
-  const { session, until } = await subjectOf(provider, call, client, { given, wanted, token });
+  const subject = await subjectOf(provider, call, client, { given, wanted, token });
+  const scopes = scopesFor(subject.scopes, form);
   return wanted === "id_token"
-    ? idToken(provider, call, session, form)
-    : accessToken(provider, call, session, { form, until });
+    ? idToken(provider, call, subject.session, scopes)
+    : accessToken(provider, call, subject, scopes);
 }
 
-/** The session of the subject token; `until`: no token that is made from it lives longer. @throws ApiError `invalid_grant` */
+/** What a subject token stands for: no token that is made from it has more scopes, or lives longer than `until`. */
+interface Subject {
+  readonly session: OidcSessionFacts;
+  readonly scopes: readonly string[];
+  readonly until?: Date;
+}
+
+/** @throws ApiError `invalid_grant` */
 async function subjectOf(
   provider: Provider,
   call: Call,
   client: ClientId,
   { given, wanted, token }: { readonly given: Kind; readonly wanted: Kind; readonly token: string },
-): Promise<{ readonly session: OidcSessionFacts; readonly until?: Date }> {
+): Promise<Subject> {
   const { own } = provider.tokens;
   if (given === "access_token") {
     const checked = await own.access(token);
-    const { session } = await sessionOfToken(provider, call, client, "access token", checked);
+    const subject = await sessionOfToken(provider, call, client, "access token", checked);
     // A stolen one must not become others without end.
-    return checked !== undefined && "claims" in checked ? { session, until: checked.expiresAt } : { session };
+    return checked !== undefined && "claims" in checked ? { ...subject, until: checked.expiresAt } : subject;
   }
-  const { session, jti } = await sessionOfToken(provider, call, client, "refresh token", await own.refresh(token));
-  if (jti === session.refreshJti) return { session };
+  const subject = await sessionOfToken(provider, call, client, "refresh token", await own.refresh(token));
+  const { session, jti } = subject;
+  if (jti === session.refreshJti) return subject;
   const since = provider.now().getTime() - PREVIOUS_MS;
   const wasJustReplaced = jti === session.previousJti && (session.rotatedAt?.getTime() ?? 0) > since;
-  if (!wasJustReplaced) throw await reused(provider, session.session.id);
-  if (wanted === "id_token") return { session };
+  if (!wasJustReplaced) throw await reused(provider, call, session.session.id);
+  if (wanted === "id_token") return subject;
   throw oauthError("invalid_grant", "the refresh token was replaced: send its successor");
 }
 
 async function accessToken(
   { model, tokens, now }: Provider,
   call: Call,
-  session: OidcSessionFacts,
-  { form, until }: { readonly form: Parameters; readonly until: Date | undefined },
+  { session, until }: Subject,
+  scopes: readonly string[],
 ): Promise<EndpointAnswer> {
-  const scopes = scopesFor(session, form);
   const at = now();
   const made = tokens.issuer.access(subjectFor(session, call, at, { scopes }), until);
   const hasGoneOn = await model.oidcSessions.extend(session.session.id, made.expiresAt);
@@ -93,8 +101,12 @@ async function accessToken(
 }
 
 /** The id token lies in `access_token`, and is none (RFC 8693, section 2.2.1). */
-function idToken({ tokens, now }: Provider, call: Call, session: OidcSessionFacts, form: Parameters): EndpointAnswer {
-  const scopes = scopesFor(session, form);
+function idToken(
+  { tokens, now }: Provider,
+  call: Call,
+  session: OidcSessionFacts,
+  scopes: readonly string[],
+): EndpointAnswer {
   const at = now();
   const made = tokens.issuer.id(subjectFor(session, call, at, { scopes }), {});
   return jsonAnswer(200, {

@@ -13,12 +13,14 @@ interface SessionClaims {
   readonly jti: string;
   readonly client_id: string;
   readonly z_asid: string;
+  readonly scopes: readonly string[];
 }
 
 /**
  * The session of a refresh or access token that a client shows.
  * @param what the token is, for the description
- * @throws ApiError `invalid_grant`, `access_denied` without the certificate that the tokens need
+ * @returns `scopes`: those of the token that the session still has
+ * @throws ApiError `invalid_grant`, `access_denied` without the certificate that the tokens need; 429 after too many tokens that are not valid
  */
 export async function sessionOfToken(
   provider: Provider,
@@ -26,9 +28,11 @@ export async function sessionOfToken(
   client: ClientId,
   what: "refresh token" | "access token",
   checked: Checked<SessionClaims> | undefined,
-): Promise<{ readonly session: OidcSessionFacts; readonly jti: string }> {
+): Promise<{ readonly session: OidcSessionFacts; readonly jti: string; readonly scopes: readonly string[] }> {
   if (checked === undefined) throw invalidGrant(what, "not a token of this network");
   if ("refused" in checked) {
+    // A check takes the time of many requests.
+    await provider.authentication.admit(request);
     throw checked.refused === "expired"
       ? oauthError("invalid_grant", `the ${what} has expired: log in again`)
       : invalidGrant(what, checked.detail);
@@ -46,7 +50,7 @@ export async function sessionOfToken(
   if (session.isBound && !(await provider.authentication.holdsCertificateOf(id, request))) {
     throw oauthError("access_denied", "peer certificate fingerprint does not match token");
   }
-  return { session, jti };
+  return { session, jti, scopes: session.session.scopes.filter((scope) => checked.claims.scopes.includes(scope)) };
 }
 
 function invalidGrant(what: string, detail: string): ApiError {
@@ -57,22 +61,24 @@ function invalidGrant(what: string, detail: string): ApiError {
  * A refresh token came that is not the present one of its session: there is a copy. The session ends.
  * @returns the error for the caller
  */
-export async function reused({ model }: Provider, id: string): Promise<ApiError> {
+export async function reused({ model, authentication }: Provider, { request }: Call, id: string): Promise<ApiError> {
   await model.oidcSessions.end(id, "refresh token used twice");
   const detail = `a refresh token of API session ${id} was used twice: the session has ended`;
-  return oauthError("invalid_grant", "the refresh token was used before: log in again", { detail });
+  const error = oauthError("invalid_grant", "the refresh token was used before: log in again", { detail });
+  authentication.hasFailed({ method: "refresh-token", remoteIp: request.remoteIp }, error);
+  return error;
 }
 
 /**
- * The scopes that an answer is for: those of the session, or some of them.
+ * The scopes that an answer is for: those of the token that is shown, or some of them.
  * @throws ApiError `invalid_scope` for more than was granted, and for none
  */
-export function scopesFor({ session }: OidcSessionFacts, form: Parameters): readonly string[] {
+export function scopesFor(granted: readonly string[], form: Parameters): readonly string[] {
   const asked = form.get("scope");
-  if (asked === undefined) return session.scopes;
+  if (asked === undefined) return granted;
   const scopes = knownScopes(asked);
-  if (scopes.length > 0 && scopes.every((scope) => session.scopes.includes(scope))) return scopes;
-  throw oauthError("invalid_scope", "ask for scopes that were granted at login, or leave scope out");
+  if (scopes.length > 0 && scopes.every((scope) => granted.includes(scope))) return scopes;
+  throw oauthError("invalid_scope", "ask for scopes that the token has, or leave scope out");
 }
 
 /** What the tokens of an answer are made of. */
@@ -83,6 +89,11 @@ export function subjectFor(
   change: Partial<TokenSubject["session"]> = {},
 ): TokenSubject {
   const { identity, session, notBeforeSecond } = facts;
+  const { certFingerprints } = { ...session, ...change };
+  if (facts.isBound && certFingerprints.length === 0) {
+    // Routers believe what the token says, and would take one that names no certificate over every connection.
+    throw oauthError("access_denied", "the session has no certificate left: log in again");
+  }
   const noted = notBeforeSecond === undefined ? {} : { notBeforeSecond };
   return { identity, session: { ...session, ...change }, issuer, at, ...noted };
 }

@@ -46,11 +46,11 @@ export async function rotate(
 ): Promise<Rotated> {
   const { model, tokens, now } = provider;
   const checked = await tokens.own.refresh(token);
-  const { session, jti } = await sessionOfToken(provider, call, client, "refresh token", checked);
+  const { session, jti, scopes: granted } = await sessionOfToken(provider, call, client, "refresh token", checked);
   const id = session.session.id;
   const isPresent = jti === session.refreshJti || (session.isBound && jti === session.previousJti);
-  if (!isPresent) throw await reused(provider, id);
-  const scopes = scopesFor(session, form);
+  if (!isPresent) throw await reused(provider, call, id);
+  const scopes = scopesFor(granted, form);
   const csrPem = session.isBound ? form.get("csr_pem") : undefined;
   if (csrPem !== undefined) await checkedCsr(csrPem);
   const certificate = csrPem === undefined ? undefined : await certificateFor(provider, session, csrPem);
@@ -66,7 +66,7 @@ export async function rotate(
     expiresAt: refresh.expiresAt,
     sessionFingerprint: certificate?.fingerprint,
   });
-  if (outcome === "lost") throw await reused(provider, id);
+  if (outcome === "lost") throw await reused(provider, call, id);
   return {
     accessToken: access.token,
     refreshToken: refresh.token,
