@@ -67,6 +67,8 @@ interface SessionOfToken {
   expires_at: Date | null;
   access_until: Date | null;
   cert_fingerprints: string[];
+  issued_fingerprints: string[];
+  is_bound: boolean;
   is_mfa_complete: boolean;
   identity_id: string;
   external_id: string | null;
@@ -81,11 +83,14 @@ interface SessionOfToken {
 
 const SESSIONS = `
       SELECT a.id, a.kind, a.token, a.config_types, a.last_activity_at, a.expires_at, a.access_until, a.cert_fingerprints, a.is_mfa_complete,
+        coalesce(o.is_bound, false) AS is_bound,
+        ARRAY(SELECT c.fingerprint FROM api_session_certificate c WHERE o.is_bound AND c.api_session_id = a.id ORDER BY c.id) AS issued_fingerprints,
         i.id AS identity_id, i.external_id, i.is_admin, i.disabled_at, i.disabled_until,
         p.require_totp, p.cert_allow_expired, coalesce(m.is_verified, false) AS is_mfa_verified, row_to_json(s) AS required_signer
       FROM api_session a
         JOIN identity i ON i.id = a.identity_id
         JOIN auth_policy p ON p.id = i.auth_policy_id
+        LEFT JOIN oidc_session o ON o.api_session_id = a.id
         LEFT JOIN mfa m ON m.identity_id = i.id
         LEFT JOIN ext_jwt_signer s ON s.id = p.require_ext_jwt_signer`;
 const SESSION_OF_TOKEN = new Statement<SessionOfToken>(`${SESSIONS} WHERE a.token = $1`);
@@ -213,7 +218,7 @@ export class CurrentSessions {
   }
 
   async #isBound(row: SessionOfToken, request: CertificateHolder): Promise<boolean> {
-    if (row.cert_fingerprints.length === 0) return true;
+    if (!row.is_bound) return true;
     const { trustAnchors } = this.#ctx.pki;
     const { proxied, peerCertificates } = request;
     // A router cannot vouch for an administrator.

@@ -21,19 +21,31 @@ async function leaf(...uris: string[]): Promise<X509Certificate> {
   return new X509Certificate((await authority.issue({ commonName: "client", uris })).certPem);
 }
 
+const printsOf = (issued: X509Certificate | undefined) => ({
+  is_bound: true,
+  cert_fingerprints: [fingerprint(own)],
+  issued_fingerprints: issued === undefined || issued === other ? [] : [fingerprint(issued)],
+});
+
 const check = (
   certificate: X509Certificate | undefined,
   session: Partial<BoundSession> = {},
   { at = now, isOfNetwork = true } = {},
 ) =>
-  isBoundTo({ ...SESSION, cert_fingerprints: [fingerprint(own)], ...session }, certificate, {
+  isBoundTo({ ...SESSION, ...printsOf(certificate), ...session }, certificate, {
     at,
     isOfNetwork: () => isOfNetwork,
   });
 
 describe("a token of a session", () => {
-  it("without certificates counts over every connection", () => {
-    for (const certificate of [undefined, other]) expect(check(certificate, { cert_fingerprints: [] })).toBe(true);
+  it("that needs no certificate counts over every connection", () => {
+    const free = { is_bound: false, cert_fingerprints: [] };
+    for (const certificate of [undefined, other]) expect(check(certificate, free)).toBe(true);
+  });
+
+  it("that needs one counts over none when no certificate is left", () => {
+    const none = { cert_fingerprints: [], issued_fingerprints: [] };
+    for (const certificate of [undefined, own, other]) expect(check(certificate, none)).toBe(false);
   });
 
   it("with certificates counts with one of them only", () => {
@@ -72,6 +84,8 @@ describe("a certificate that names the session", () => {
   it("counts only when the network issued it, within its dates whatever the policy says, and with one name", async () => {
     const named = await leaf(PATH);
     expect(check(named, {}, { isOfNetwork: false })).toBe(false);
+    // It was taken away.
+    expect(check(named, { issued_fingerprints: [] })).toBe(false);
     expect(check(named, { cert_allow_expired: true }, { at: later })).toBe(false);
     expect(check(await leaf(PATH, "spiffe://net/identity/i1"))).toBe(false);
   });

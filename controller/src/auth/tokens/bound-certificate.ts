@@ -5,8 +5,12 @@ import { CertificateError, fingerprint, spiffeId } from "@sallyport/wire";
 export interface BoundSession {
   readonly id: string;
   readonly identity_id: string;
-  /** Prints of its certificates; none: its tokens need no certificate. */
+  /** Its tokens count only together with one of its certificates, also when none is left. */
+  readonly is_bound: boolean;
+  /** Prints of its certificates. */
   readonly cert_fingerprints: readonly string[];
+  /** Prints of the certificates that the network issued for it, and that were not taken away. */
+  readonly issued_fingerprints: readonly string[];
   /** The auth policy lets the certificates of a login count outside of their dates. */
   readonly cert_allow_expired: boolean;
 }
@@ -22,11 +26,12 @@ export function isBoundTo(
   leaf: X509Certificate | undefined,
   { at, isOfNetwork }: { readonly at: Date; isOfNetwork(leaf: X509Certificate): boolean },
 ): boolean {
-  if (session.cert_fingerprints.length === 0) return true;
+  if (!session.is_bound) return true;
   if (leaf === undefined) return false;
   const isValid = leaf.validFromDate <= at && at <= leaf.validToDate;
-  if (session.cert_fingerprints.includes(fingerprint(leaf))) return isValid || session.cert_allow_expired;
-  return isValid && names(leaf, session) && isOfNetwork(leaf);
+  const print = fingerprint(leaf);
+  if (session.cert_fingerprints.includes(print)) return isValid || session.cert_allow_expired;
+  return isValid && session.issued_fingerprints.includes(print) && names(leaf, session) && isOfNetwork(leaf);
 }
 
 /** Routers, too, compare the path and not the trust domain. */

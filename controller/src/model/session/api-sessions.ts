@@ -267,12 +267,18 @@ export class ApiSessions {
   /** @throws ApiError 404, also for a certificate of another session */
   async removeCertificate(sessionId: string, id: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
-      const { numDeletedRows } = await trx
+      // The session first, as every change of it locks it.
+      await sql`SELECT FROM api_session WHERE id = ${sessionId} FOR UPDATE`.execute(trx);
+      const gone = await trx
         .deleteFrom("api_session_certificate")
         .where("id", "=", id)
         .where("api_session_id", "=", sessionId)
+        .returning("fingerprint")
         .executeTakeFirst();
-      if (numDeletedRows === 0n) throw notFound("apiSessionCertificate", id);
+      if (gone === undefined) throw notFound("apiSessionCertificate", id);
+      // A session by OIDC whose tokens need a certificate still needs one when this was the last.
+      await sql`UPDATE api_session SET cert_fingerprints = array_remove(cert_fingerprints, ${gone.fingerprint})
+        WHERE id = ${sessionId} AND ${gone.fingerprint} = ANY (cert_fingerprints)`.execute(trx);
       await this.#fingerprintsChanged(trx, sessionId, id, "delete");
     });
   }
