@@ -1,7 +1,9 @@
+import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { authPolicy } from "../api/testing/auth-policy.ts";
 import { extJwtSigner } from "../api/testing/ext-jwt-signer.ts";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
+import { ExtJwtSigners } from "../model/identity/ext-jwt-signers.ts";
 
 let c: TestController;
 beforeAll(async () => {
@@ -188,4 +190,24 @@ describe("external JWT signers over the Management API", () => {
     );
     expect([asked.status, asked.json.error.code]).toEqual([400, "INVALID_FILTER"]);
   });
+});
+
+test("a signer that enrolls and may log in an administrator is told of, once", async () => {
+  const enrolls = { useExternalId: true, enrollToCertEnabled: true };
+  const id = await c.make("external-jwt-signers", { ...extJwtSigner("enrolls"), ...enrolls });
+  const warnings = async () => {
+    const log = new RecordingLogger();
+    const signers = new ExtJwtSigners({ ...c.ctx, log });
+    for (const scopes of [["openid"], []]) await signers.update(id, { scopes });
+    return log.entries.filter(({ level }) => level === "warn").map(({ fields }) => fields);
+  };
+  expect(await warnings()).toMatchObject([{ signerId: id, authPolicyId: "default" }]);
+  const others = await c.make("external-jwt-signers", extJwtSigner("of administrators"));
+  const allow = (allowedSigners: string[]) =>
+    c.admin("PATCH", "/auth-policies/default", { primary: { extJwt: { allowed: true, allowedSigners } } });
+  await allow([others]);
+  expect(await warnings()).toEqual([]);
+  await allow([]);
+  await c.admin("PATCH", `/external-jwt-signers/${id}`, { enabled: false });
+  expect(await warnings()).toEqual([]);
 });

@@ -1,6 +1,8 @@
 import { apiError } from "@sallyport/api";
+import { shownText } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { Db, ModelContext } from "../model/context.ts";
+import { isIndexable, MAX_INDEXED_CHARACTERS } from "../model/entity.ts";
 import { DEFAULT_NAME_CLAIM, type ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
 import type { Model } from "../model/model.ts";
 import { DEFAULT_AUTH_POLICY } from "../model/seeds.ts";
@@ -8,6 +10,7 @@ import { translated } from "../model/store-errors.ts";
 import { randomEntityId } from "../store/ids.ts";
 import type { Enrolled } from "./certificate-enrolling.ts";
 import { withCsrErrors } from "./client-certificate.ts";
+import { isPlainText } from "./identity-name.ts";
 import { textsAt } from "./jwt/claim-selector.ts";
 import { claimOf, firstRight, isText, type TokenCheck, TokenRefusedError } from "./jwt/token-check.ts";
 import { enabledSignerOf } from "./primary/token-login.ts";
@@ -97,8 +100,8 @@ export class TokenEnrolling {
     }
     return {
       signer,
-      externalId: claimOf(payload, signer.claims_property ?? "sub", signer),
-      name: claimOf(payload, signer.enroll_name_claim ?? DEFAULT_NAME_CLAIM, signer),
+      externalId: storedClaimOf(payload, signer.claims_property ?? "sub", signer),
+      name: storedClaimOf(payload, signer.enroll_name_claim ?? DEFAULT_NAME_CLAIM, signer),
       attributes: attributes.filter(isAttribute).slice(0, MAX_ENROLLED_ATTRIBUTES),
     };
   }
@@ -112,6 +115,18 @@ export class TokenEnrolling {
   }
 }
 
+/** A claim that becomes a name or external id, in which administrators read no more and no less than what it says. @throws TokenRefusedError */
+function storedClaimOf(payload: Readonly<Record<string, unknown>>, selector: string, signer: ExtJwtSignerRow): string {
+  const text = claimOf(payload, selector, signer);
+  const refusal = (reason: string) =>
+    new TokenRefusedError(`signer ${signer.id}: the claim ${shownText(selector)} ${reason}`);
+  if (text.trim() === "") throw refusal("is blank");
+  if (!isIndexable(text)) throw refusal(`has more than ${MAX_INDEXED_CHARACTERS} characters`);
+  if (!isPlainText(text))
+    throw refusal("has control characters, line breaks or characters that turn the direction of text");
+  return text;
+}
+
 /** A cut one would be another attribute, with rights of its own. */
 function isAttribute(text: string): boolean {
   return [...text].length <= MAX_ENROLLED_ATTRIBUTE_CHARACTERS && !/^[#@]/.test(text) && isText(text);
@@ -120,6 +135,7 @@ function isAttribute(text: string): boolean {
 /** The auth policy of those whom the signer enrolls, by which they can authenticate afterwards. @throws ApiError 409 */
 async function requireAllowed(db: Db, signer: ExtJwtSignerRow, toCert: boolean): Promise<string> {
   const refused = (detail: string) => apiError("INVALID_ENROLLMENT_NOT_ALLOWED", undefined, { detail });
+  if (!signer.use_external_id) throw refused(`the claims of signer ${signer.id} are no external ids`);
   if (!(toCert ? signer.enroll_to_cert : signer.enroll_to_token)) {
     throw refused(`signer ${signer.id} does not allow to enroll to ${toCert ? "certificates" : "tokens"}`);
   }

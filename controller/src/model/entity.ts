@@ -37,9 +37,24 @@ export function json(value: object | undefined): string | undefined {
   return value === undefined ? undefined : JSON.stringify(value);
 }
 
-/** @throws ApiError 400 on field `name` when it is empty */
+/** Longest text of a column with an index. PostgreSQL takes keys of up to 2,704 bytes, and a character has up to four. */
+export const MAX_INDEXED_CHARACTERS = 512;
+
+/** Can a column with an index hold the text? Names of those that enroll also get a number. */
+export function isIndexable(text: string): boolean {
+  return text.length <= MAX_INDEXED_CHARACTERS || [...text].length <= MAX_INDEXED_CHARACTERS;
+}
+
+/** @throws ApiError 400 on the field when the text is longer than {@link MAX_INDEXED_CHARACTERS} */
+export function requireIndexed(field: string, text: string | null | undefined): void {
+  if (!text || isIndexable(text)) return;
+  throw fieldError(field, `${field} may have at most ${MAX_INDEXED_CHARACTERS} characters`, text);
+}
+
+/** @throws ApiError 400 on field `name` when it is empty or too long */
 export function requireName(name: string): void {
   if (name.trim() === "") throw fieldError("name", "name is required", name);
+  requireIndexed("name", name);
 }
 
 /** @throws ApiError 404 */

@@ -8,6 +8,7 @@ import { ENTITY_NAMES } from "./entity.ts";
 
 interface PgError {
   readonly code: string;
+  readonly message: string;
   readonly constraint?: string;
   readonly detail?: string;
   readonly table?: string;
@@ -15,6 +16,7 @@ interface PgError {
 
 const UNIQUE_VIOLATION = "23505";
 const FOREIGN_KEY_VIOLATION = "23503";
+const PROGRAM_LIMIT_EXCEEDED = "54000";
 
 /** Unique columns by constraint: the API's field, and the collection named in the reason. */
 const UNIQUE_FIELDS: Readonly<Record<string, { field: string; store: string }>> = {
@@ -81,7 +83,7 @@ const TRY_LATER = { headers: { "retry-after": "2" } };
 
 /**
  * The error of a request while the database is away, or was too slow for one statement: 503 `TIMEOUT`, to be tried again. The store itself has
- * logged an outage, once.
+ * logged an outage, once. A value that is larger than the database can take is 400, where nothing named the field before.
  */
 export function databaseFailure(error: unknown): { shown: ApiError; isReported: boolean } | undefined {
   if (error instanceof DatabaseUnavailableError) {
@@ -91,6 +93,10 @@ export function databaseFailure(error: unknown): { shown: ApiError; isReported: 
   if (error instanceof StatementTimeoutError) {
     const cause = unhandledCause("the controller's database took too long");
     return { shown: apiError("TIMEOUT", cause, TRY_LATER), isReported: false };
+  }
+  if (isPgError(error) && error.code === PROGRAM_LIMIT_EXCEEDED) {
+    const cause = unhandledCause("a text of the request is too long for the controller's database: send a shorter one");
+    return { shown: apiError("COULD_NOT_VALIDATE", cause, { detail: error.message }), isReported: false };
   }
   return undefined;
 }

@@ -1,4 +1,5 @@
 /** Identities made of those whom an external signer knows. */
+import { randomBytes } from "node:crypto";
 import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { createCsr, createKeyPair } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -78,7 +79,7 @@ describe("a token of a signer that allows it", () => {
   });
 
   test("and a request for a certificate makes one that authenticates by it", async () => {
-    const { claims } = await signer({ useExternalId: false, enrollToTokenEnabled: false });
+    const { claims } = await signer({ enrollToTokenEnabled: false });
     const key = await createKeyPair();
     const { json, status } = await enroll(claims, {
       clientCsr: await createCsr({ keyPem: key.keyPem, commonName: "x" }),
@@ -141,6 +142,10 @@ describe("is refused, and nothing is stored:", () => {
     ["a token signed by another key", async (claims) => send([await idp.token(claims, { kid: "k1", by: "gone" })])],
     ["a token without the claim of the id", (claims) => enroll({ ...claims, sub: undefined })],
     ["a token whose claim of the id is no text", (claims) => enroll({ ...claims, sub: 5 })],
+    ["a token whose claim of the id is blank", (claims) => enroll({ ...claims, sub: " " })],
+    ["a name with a line break", (claims) => enroll({ ...claims, sub: `${claims.sub}\nadmin` })],
+    ["a name that turns the direction of the text", (claims) => enroll({ ...claims, sub: `${claims.sub}\u202enimda` })],
+    ["a name that is too long", (claims) => enroll({ ...claims, sub: randomBytes(4_000).toString("hex") })],
   ])("%s", async (_what, ask) => {
     const { claims } = await signer();
     expect(codeOf(await ask(claims))).toEqual(REFUSED);
@@ -188,6 +193,13 @@ describe("is refused, and nothing is stored:", () => {
     expect(codeOf(await enroll(claims))).toEqual([409, "ENROLLMENT_IDENTITY_ALREADY_ENROLLED"]);
   });
 
+  test("a claim that is no external id, whatever the signer once allowed", async () => {
+    const { id, claims } = await signer();
+    await c.ctx.store.db.updateTable("ext_jwt_signer").set({ use_external_id: false }).where("id", "=", id).execute();
+    expect(codeOf(await enroll(claims))).toEqual(NOT_ALLOWED);
+    expect(await named(claims.sub)).toBeUndefined();
+  });
+
   test("attributes of another shape, and a request that is none", async () => {
     const { claims } = await signer({ enrollAttributeClaimsSelector: "/groups" });
     expect(codeOf(await enroll({ ...claims, groups: ["a", 1] }))).toEqual(REFUSED);
@@ -213,6 +225,8 @@ describe("a signer", () => {
 
   test.each([
     ["enrollToTokenEnabled", { enrollToTokenEnabled: true, useExternalId: false }],
+    // Its claims would become external ids, which are other people's at another signer.
+    ["enrollToCertEnabled", { enrollToTokenEnabled: false, enrollToCertEnabled: true, useExternalId: false }],
     ["claimsProperty", { claimsProperty: "/a~2" }],
     ["enrollNameClaimsSelector", { enrollNameClaimsSelector: "/a~" }],
     ["enrollAttributeClaimsSelector", { enrollAttributeClaimsSelector: "/~x" }],

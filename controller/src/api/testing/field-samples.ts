@@ -296,7 +296,7 @@ function authentication(s: SampleReferences): EntityKind[] {
         enrollAttributeClaimsSelector: { value: "/groups" },
         enrollAuthPolicyId: { value: s.policy },
         enrollNameClaimsSelector: { value: "/email" },
-        enrollToCertEnabled: { value: true },
+        enrollToCertEnabled: { value: true, with: { useExternalId: true } },
         enrollToTokenEnabled: { value: true, with: { useExternalId: true } },
         externalAuthUrl: { value: "https://login.example" },
         issuer: { value: "https://changed.example" },

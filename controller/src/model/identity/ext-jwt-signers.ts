@@ -15,7 +15,17 @@ import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { ExtJwtSignerTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { deleteEntity, found, getEntity, json, keepEntity, lockEntity, requireName, updateEntity } from "../entity.ts";
+import {
+  deleteEntity,
+  found,
+  getEntity,
+  json,
+  keepEntity,
+  lockEntity,
+  requireIndexed,
+  requireName,
+  updateEntity,
+} from "../entity.ts";
 import { endApiSessions } from "../session/session-removal.ts";
 import { transact } from "../store-errors.ts";
 import { certificatesOf } from "./authenticators.ts";
@@ -36,6 +46,7 @@ const NAMING = ["issuer", "claims_property", "use_external_id"] as const;
 /** External JWT signers. Each has exactly one source of keys: a certificate, or an address of a key set. */
 export class ExtJwtSigners {
   readonly #ctx: ModelContext;
+  #hasWarned = false;
 
   constructor(ctx: ModelContext) {
     this.#ctx = ctx;
@@ -44,7 +55,7 @@ export class ExtJwtSigners {
   async create(signer: NewSigner): Promise<string> {
     requireOneSource(signer.certPem || null, signer.jwksEndpoint || null);
     const columns = columnsOf(signer);
-    requireUsableEnrollment(columns.enroll_to_token ?? false, columns.use_external_id ?? false);
+    requireUsableEnrollment(enrollmentOf(columns));
     const id = randomEntityId();
     await transact(this.#ctx.store, async (trx) => {
       await requirePolicy(trx, columns.enroll_auth_policy_id);
@@ -54,6 +65,7 @@ export class ExtJwtSigners {
         .execute();
       await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "create" });
     });
+    await this.#warnOfAdministrators();
     return id;
   }
 
@@ -87,10 +99,7 @@ export class ExtJwtSigners {
         columns.cert_pem === undefined ? row.cert_pem : columns.cert_pem,
         columns.jwks_endpoint === undefined ? row.jwks_endpoint : columns.jwks_endpoint,
       );
-      requireUsableEnrollment(
-        columns.enroll_to_token ?? row.enroll_to_token,
-        columns.use_external_id ?? row.use_external_id,
-      );
+      requireUsableEnrollment(enrollmentOf(columns, row));
       await requirePolicy(trx, columns.enroll_auth_policy_id);
       await updateEntity(trx, "ext_jwt_signer", id, {
         ...columns,
@@ -103,6 +112,7 @@ export class ExtJwtSigners {
       if (isWithdrawn || isRenamed) await this.#endSessions(trx, id);
       await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "update" });
     });
+    await this.#warnOfAdministrators();
   }
 
   /** Ends the sessions that its tokens have made. @throws ApiError 409 while an auth policy names it */
@@ -131,6 +141,25 @@ export class ExtJwtSigners {
     return getEntity(db, "ext_jwt_signer", id);
   }
 
+  /** Says once that a signer that enrolls could also name administrators, because the auth policy of one takes tokens of every signer. */
+  async #warnOfAdministrators(): Promise<void> {
+    if (this.#hasWarned) return;
+    const { rows } = await sql<{ signer: string; identity: string; policy: string }>`
+      SELECT s.id AS signer, i.id AS identity, p.id AS policy FROM ext_jwt_signer s
+        JOIN auth_policy p ON p.ext_jwt_allowed AND p.ext_jwt_signers = '{}'
+        JOIN identity i ON i.auth_policy_id = p.id AND i.is_admin
+      WHERE s.enabled AND (s.enroll_to_cert OR s.enroll_to_token) ORDER BY s.id, i.id LIMIT 1`.execute(
+      this.#ctx.store.db,
+    );
+    const [found] = rows;
+    if (found === undefined) return;
+    this.#hasWarned = true;
+    this.#ctx.log.warn(
+      { signerId: found.signer, identityId: found.identity, authPolicyId: found.policy },
+      "a signer that enrolls identities may also log in administrators: name the signers of administrators in allowedSigners of their auth policy",
+    );
+  }
+
   async #endSessions(trx: Db, id: string): Promise<void> {
     await endApiSessions(trx, sql`a.authenticator_id = ${tokenAuthenticatorId(id)}`);
   }
@@ -146,6 +175,8 @@ function columnsOf(change: SignerChange): Updateable<ExtJwtSignerTable> {
   if (change.issuer !== undefined && change.issuer.trim() === "") {
     throw fieldError("issuer", "issuer is required", change.issuer);
   }
+  requireIndexed("issuer", change.issuer);
+  requireIndexed("kid", change.kid);
   if (change.audience?.trim() === "") {
     throw fieldError("audience", "audience is required", change.audience);
   }
@@ -184,12 +215,30 @@ function requireSelector(field: string, selector: string | undefined): void {
   );
 }
 
-/** An identity that enrolls gets the claim as external id: the token names no id of the network's own. */
-function requireUsableEnrollment(toToken: boolean, useExternalId: boolean): void {
-  if (!toToken || useExternalId) return;
-  const reason =
-    "enrollToTokenEnabled needs useExternalId: the identities that it makes are known by their external id";
-  throw fieldError("enrollToTokenEnabled", reason, true);
+type EnrollmentColumns = Pick<ExtJwtSignerRow, "enroll_to_token" | "enroll_to_cert" | "use_external_id">;
+
+const NO_ENROLLMENT: EnrollmentColumns = { enroll_to_token: false, enroll_to_cert: false, use_external_id: false };
+
+function enrollmentOf(change: Updateable<ExtJwtSignerTable>, before = NO_ENROLLMENT): EnrollmentColumns {
+  return {
+    enroll_to_token: change.enroll_to_token ?? before.enroll_to_token,
+    enroll_to_cert: change.enroll_to_cert ?? before.enroll_to_cert,
+    use_external_id: change.use_external_id ?? before.use_external_id,
+  };
+}
+
+/**
+ * An identity that enrolls gets the claim as external id: the token names no id of the network's own. Of a signer whose claims are ids it would be the
+ * external id of another one.
+ */
+function requireUsableEnrollment({ enroll_to_token, enroll_to_cert, use_external_id }: EnrollmentColumns): void {
+  if (use_external_id || !(enroll_to_token || enroll_to_cert)) return;
+  const field = enroll_to_token ? "enrollToTokenEnabled" : "enrollToCertEnabled";
+  throw fieldError(
+    field,
+    `${field} needs useExternalId: the identities that it makes are known by their external id`,
+    true,
+  );
 }
 
 /** Keeps the policy until the transaction ends. @throws ApiError 404 */

@@ -15,7 +15,7 @@ import { randomEntityId } from "../../store/ids.ts";
 import { API_SESSION_BEFORE, type IdentityBefore, LoggedStatement, SESSION_BEFORE } from "../../store/logged-write.ts";
 import type { IdentityTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { findByIdOrName, found, json, requireName, updateAttributed, updateEntity } from "../entity.ts";
+import { findByIdOrName, found, json, requireIndexed, requireName, updateAttributed, updateEntity } from "../entity.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { ENDED_API_SESSION, endApiSessions, REVOKED, revokeEnded } from "../session/session-removal.ts";
 import { translated } from "../store-errors.ts";
@@ -85,6 +85,7 @@ export class Identities {
   /** Makes an identity and what it is to enroll with. */
   async create(identity: NewIdentity): Promise<string> {
     requireName(identity.name);
+    requireIndexed("externalId", identity.externalId);
     if (identity.type === "Router") {
       throw fieldError("type", "may not create identities with given typeId", identity.type);
     }
@@ -120,6 +121,7 @@ export class Identities {
    */
   async update(id: string, change: IdentityChange): Promise<void> {
     if (change.name !== undefined) requireName(change.name);
+    requireIndexed("externalId", change.externalId);
     await this.#requireHosted(id, change);
     const values = {
       name: change.name,

@@ -4,6 +4,7 @@
  */
 import { fieldError } from "@sallyport/api";
 import type { RoleSelector } from "../../policy/selector.ts";
+import { isIndexable, MAX_INDEXED_CHARACTERS } from "../entity.ts";
 
 export const NOTHING: RoleSelector = { all: false, attrs: [], ids: [] };
 
@@ -14,6 +15,9 @@ export function roleAttributes(values: readonly string[] | null | undefined, fie
     const prefix = attribute.charAt(0);
     if (prefix === "#" || prefix === "@") {
       throw fieldError(field, `role attributes may not be prefixed with ${prefix}`, attribute);
+    }
+    if (!isIndexable(attribute)) {
+      throw fieldError(field, `a role attribute may have at most ${MAX_INDEXED_CHARACTERS} characters`, attribute);
     }
   }
   return sortedSet(attributes);
