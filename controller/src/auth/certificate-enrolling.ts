@@ -3,6 +3,7 @@ import { apiError } from "@sallyport/api";
 import { commonName, fingerprint } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { Db, ModelContext } from "../model/context.ts";
+import { isIndexable } from "../model/entity.ts";
 import { type CaRow, storedClaim } from "../model/identity/cas.ts";
 import type { EnrollmentRow } from "../model/identity/enrollments.ts";
 import type { Model } from "../model/model.ts";
@@ -131,7 +132,8 @@ export class CertificateEnrolling {
       return;
     }
     const externalId = externalIdOf(leaf, claim);
-    if (externalId === undefined) throw apiError("MISSING_CERT_CLAIM");
+    // What is too long to be stored is no claim.
+    if (externalId === undefined || !isIndexable(externalId)) throw apiError("MISSING_CERT_CLAIM");
     const other = await trx
       .selectFrom("identity")
       .select("id")

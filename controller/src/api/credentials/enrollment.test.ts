@@ -1,4 +1,4 @@
-import { X509Certificate } from "node:crypto";
+import { randomBytes, X509Certificate } from "node:crypto";
 import { createCsr, createKeyPair, fingerprint } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ThirdParty } from "../../auth/testing/third-party.ts";
@@ -267,6 +267,8 @@ describe("enrollment by a certificate of a registered authority", () => {
     await attempt(await authority.issue({ commonName: "[caId]" }), { name: "bob" });
     expect(await named(`bob/${caId}/[unknown]/[caId]`)).toBeDefined();
     await c.admin("PATCH", `/cas/${caId}`, { identityNameFormat: "[requestedName]" });
+    await attempt(await authority.issue({ commonName: "carol" }), { name: "ca\u2028rol\u202elo" });
+    expect(await named("carollo")).toBeDefined();
     await attempt(await authority.issue({ commonName: "whoever\u0000\n" }));
     const newest = (await c.admin("GET", "/identities?sort=createdAt%20desc&limit=1")).json.data[0];
     expect(newest.name).toBe(newest.id);
@@ -305,6 +307,9 @@ describe("enrollment by a certificate of a registered authority", () => {
       c.call("POST", ENROLL + path, { cert: who.certPem, key: who.keyPem });
     const nameless = await authority.issue({ commonName: "nameless", emails: ["bob@other.example"] });
     expect(code(await attempt(nameless))).toEqual([400, "MISSING_CERT_CLAIM"]);
+    const emails = [`${randomBytes(4_000).toString("hex")}@acme.example`];
+    const boundless = await authority.issue({ commonName: "boundless", emails });
+    expect(code(await attempt(boundless))).toEqual([400, "MISSING_CERT_CLAIM"]);
     expect((await attempt(await bob("first"))).status).toBe(200);
     const filter = encodeURIComponent('externalId = "bob"');
     const [identity] = (await c.admin("GET", `/identities?filter=${filter}`)).json.data;

@@ -64,8 +64,8 @@ export class ExtJwtSigners {
         .values({ ...columns, id, name: signer.name, issuer: signer.issuer, tags: json(signer.tags) })
         .execute();
       await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "create" });
+      await this.#warnOfAdministrators(trx);
     });
-    await this.#warnOfAdministrators();
     return id;
   }
 
@@ -111,8 +111,8 @@ export class ExtJwtSigners {
       const isRenamed = NAMING.some((column) => columns[column] !== undefined && columns[column] !== row[column]);
       if (isWithdrawn || isRenamed) await this.#endSessions(trx, id);
       await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "update" });
+      await this.#warnOfAdministrators(trx);
     });
-    await this.#warnOfAdministrators();
   }
 
   /** Ends the sessions that its tokens have made. @throws ApiError 409 while an auth policy names it */
@@ -142,20 +142,18 @@ export class ExtJwtSigners {
   }
 
   /** Says once that a signer that enrolls could also name administrators, because the auth policy of one takes tokens of every signer. */
-  async #warnOfAdministrators(): Promise<void> {
+  async #warnOfAdministrators(trx: Db): Promise<void> {
     if (this.#hasWarned) return;
     const { rows } = await sql<{ signer: string; identity: string; policy: string }>`
       SELECT s.id AS signer, i.id AS identity, p.id AS policy FROM ext_jwt_signer s
         JOIN auth_policy p ON p.ext_jwt_allowed AND p.ext_jwt_signers = '{}'
         JOIN identity i ON i.auth_policy_id = p.id AND i.is_admin
-      WHERE s.enabled AND (s.enroll_to_cert OR s.enroll_to_token) ORDER BY s.id, i.id LIMIT 1`.execute(
-      this.#ctx.store.db,
-    );
-    const [found] = rows;
-    if (found === undefined) return;
+      WHERE s.enabled AND (s.enroll_to_cert OR s.enroll_to_token) ORDER BY s.id, i.id LIMIT 1`.execute(trx);
+    const [row] = rows;
+    if (row === undefined) return;
     this.#hasWarned = true;
     this.#ctx.log.warn(
-      { signerId: found.signer, identityId: found.identity, authPolicyId: found.policy },
+      { signerId: row.signer, identityId: row.identity, authPolicyId: row.policy },
       "a signer that enrolls identities may also log in administrators: name the signers of administrators in allowedSigners of their auth policy",
     );
   }

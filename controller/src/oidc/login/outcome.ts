@@ -166,10 +166,10 @@ export async function tokenChallenge(
   bearerTokens: readonly string[],
 ): Promise<string> {
   const signers = await authentication.enabledSigners();
-  const issuersOf = new Set(signers.map(({ issuer }) => issuer));
+  const known = new Set(signers.map(({ issuer }) => issuer));
   const hasEnded = bearerTokens.slice(0, MAX_TOKENS).some((token) => {
     const hint = hintOf(token);
-    return hint?.expiresAt !== undefined && issuersOf.has(hint.issuer) && hint.expiresAt <= now();
+    return hint?.expiresAt !== undefined && known.has(hint.issuer) && hint.expiresAt <= now();
   });
   const error = bearerTokens.length === 0 ? "missing" : hasEnded ? "expired" : "invalid";
   const text = CHALLENGES[error];
