@@ -48,7 +48,7 @@ it("tells of logins that succeed and that fail, and never of what was typed", as
       apiError("INVALID_AUTH"),
     );
     expect(output.events.at(-1)).toMatchObject({ type: "cert", reason: expect.stringMatching(/./) });
-    authentication.hasFailed({ method: "refresh-token", remoteIp: "192.0.2.9" }, apiError("INVALID_AUTH"));
+    authentication.noteFailure({ method: "refresh-token", remoteIp: "192.0.2.9" }, apiError("INVALID_AUTH"));
     expect(output.events.at(-1)).toMatchObject({ type: "refresh-token", event_type: "fail", success: false });
   } finally {
     await c.close();

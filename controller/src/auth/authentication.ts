@@ -152,7 +152,7 @@ export class Authentication {
   }
 
   /** Tells operators of an attempt that was decided elsewhere. */
-  hasFailed(attempt: LoginAttempt, error: unknown): void {
+  noteFailure(attempt: LoginAttempt, error: unknown): void {
     this.#events.failed(attempt, error);
   }
 

@@ -22,7 +22,7 @@ export interface ProviderParts {
     | "enabledSigners"
     | "originOf"
     | "admit"
-    | "hasFailed"
+    | "noteFailure"
   >;
   readonly model: Pick<Model, "oidcLogins" | "oidcSessions" | "revocations" | "mfa" | "posture" | "apiSessions">;
   readonly tokens: Tokens;

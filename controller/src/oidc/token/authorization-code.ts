@@ -28,7 +28,7 @@ export async function exchangeCode(
     await model.oidcSessions.end(login.usedBy, "code used twice");
     const detail = `the code of API session ${login.usedBy} came twice: the session has ended`;
     const error = oauthError("invalid_grant", "invalid code", { detail });
-    authentication.hasFailed({ method: "code", remoteIp: call.request.remoteIp }, error);
+    authentication.noteFailure({ method: "code", remoteIp: call.request.remoteIp }, error);
     throw error;
   }
   if (login.clientId !== client) throw oauthError("invalid_grant", "client_id does not match original grant");

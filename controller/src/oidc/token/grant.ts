@@ -65,7 +65,7 @@ export async function reused({ model, authentication }: Provider, { request }: C
   await model.oidcSessions.end(id, "refresh token used twice");
   const detail = `a refresh token of API session ${id} was used twice: the session has ended`;
   const error = oauthError("invalid_grant", "the refresh token was used before: log in again", { detail });
-  authentication.hasFailed({ method: "refresh-token", remoteIp: request.remoteIp }, error);
+  authentication.noteFailure({ method: "refresh-token", remoteIp: request.remoteIp }, error);
   return error;
 }
 
