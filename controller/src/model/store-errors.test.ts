@@ -17,15 +17,20 @@ function characters(count: number): string {
 
 describe("a text in a column with an index", () => {
   const identity = { name: "any", type: "User", isAdmin: false };
-  const signer = { name: "any", issuer: "https://any.example", audience: "a", enabled: false, jwksEndpoint: "https://a" };
+  const signer = {
+    name: "any",
+    issuer: "https://any.example",
+    audience: "a",
+    enabled: false,
+    jwksEndpoint: "https://a",
+  };
   it.each([
     ["identities", "name", identity],
     ["identities", "externalId", identity],
     ["edge-routers", "name", {}],
     ["services", "name", { encryptionRequired: true }],
     ["external-jwt-signers", "issuer", signer],
-    ["external-jwt-signers", "kid", signer],
-    ["revocations", "id", { type: "JTI" }],
+    ["external-jwt-signers", "kid", { ...signer, name: "other", issuer: "https://other.example" }],
   ])("of %s, %s, may have so many characters and no more", async (collection, field, body) => {
     const send = (length: number) => c.admin("POST", `/${collection}`, { ...body, [field]: characters(length) });
     const refused = await send(MAX_INDEXED_CHARACTERS + 1);
@@ -39,7 +44,11 @@ describe("a text in a column with an index", () => {
     ["services", { name: "s", encryptionRequired: true }],
   ])("of %s: role attributes, too", async (collection, body) => {
     const send = (length: number) =>
-      c.admin("POST", `/${collection}`, { ...body, name: `attributed-${length}`, roleAttributes: [characters(length)] });
+      c.admin("POST", `/${collection}`, {
+        ...body,
+        name: `attributed-${length}`,
+        roleAttributes: [characters(length)],
+      });
     const refused = await send(MAX_INDEXED_CHARACTERS + 1);
     expect([refused.status, refused.json.error.cause.field]).toEqual([400, "roleAttributes"]);
     expect((await send(MAX_INDEXED_CHARACTERS)).status).toBe(201);

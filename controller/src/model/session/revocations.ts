@@ -5,7 +5,6 @@ import type { Tags } from "../../store/schema.ts";
 import type { RevocationTable, RevocationType } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { EXPIRY_BATCH, inBatches } from "../expiry.ts";
-import { requireIndexed } from "../entity.ts";
 import { endApiSessions } from "./session-removal.ts";
 
 export type RevocationRow = Selectable<RevocationTable>;
@@ -38,7 +37,6 @@ export class Revocations {
    * @throws ApiError 404 for an identity that does not exist
    */
   async create({ id, type, until, tags = {} }: NewRevocation): Promise<void> {
-    requireIndexed("id", id);
     const { store, settings, now } = this.#ctx;
     const { accessMs, refreshMs } = settings.oidc;
     const expiresAt = until ?? new Date(now().getTime() + Math.max(accessMs, refreshMs));

@@ -1,5 +1,6 @@
 /** The code of a login becomes tokens, once (RFC 6749, section 4.1.3; RFC 7636, section 4.6). */
 import { createHash, timingSafeEqual } from "node:crypto";
+import { ApiError } from "@sallyport/api";
 import type { EndpointAnswer } from "../../http/endpoints.ts";
 import type { ClientId } from "../clients.ts";
 import { jsonAnswer, oauthError } from "../oauth-error.ts";
@@ -45,12 +46,19 @@ export async function exchangeCode(
   const refresh = login.scopes.includes("offline_access") ? tokens.issuer.refresh(subject) : undefined;
   const { nonce } = login;
   const id = tokens.issuer.id(subject, { accessToken: access.token, code, ...(nonce !== "" && { nonce }) });
-  await model.oidcSessions.activate(login.apiSessionId, {
+  const issue = {
     refreshJti: refresh?.jti ?? null,
     accessUntil: access.expiresAt,
     expiresAt: (refresh ?? access).expiresAt,
     sessionFingerprint: certificate?.fingerprint,
-  });
+  };
+  try {
+    await model.oidcSessions.activate(login.apiSessionId, issue);
+  } catch (error) {
+    // The code came again while it was exchanged, which ends the session.
+    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    throw oauthError("invalid_grant", "the login has ended: begin a new one");
+  }
   return jsonAnswer(200, {
     access_token: access.token,
     token_type: "Bearer",
