@@ -21,6 +21,25 @@ export function setup(): void {
     else if (build.status === 3) skip(build.stderr.trim());
     else throw new Error(`installing ${tool} failed (exit code ${build.status}):\n${build.stderr}`);
   }
+  findGeneration2();
+}
+
+/** A program of OpenZiti 2.x cannot be built from its module: `OPENZITI2` names one. */
+function findGeneration2(): void {
+  delete process.env.SALLYPORT_PEER_GENERATION_2;
+  const { OPENZITI2: path = "" } = process.env;
+  if (path === "") {
+    // Not in the report: other tests of the run are skipped for other reasons.
+    announceSkip("THE SUITES WITH OPENZITI 2.x", "OPENZITI2 is not set to the path of its program `ziti`", "");
+    return;
+  }
+  const { stdout, error } = spawnSync(path, ["version"], { encoding: "utf8", timeout: 60_000 });
+  const version = stdout?.trim() ?? "";
+  if (!/^v2\.\d+\.\d+/.test(version)) {
+    const answer = error?.message ?? `its answer to \`version\` was ${JSON.stringify(version)}`;
+    throw new Error(`OPENZITI2=${path} is no program of OpenZiti 2.x: ${answer}`);
+  }
+  process.env.SALLYPORT_PEER_GENERATION_2 = JSON.stringify({ path, version });
 }
 
 const skip = (reason: string): void => announceSkip("THE PEER SUITES", reason, reason.split("\n").at(-1));
