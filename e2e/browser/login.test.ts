@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { authPolicy } from "../../controller/src/api/testing/auth-policy.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import { oneTimeCode } from "../network/one-time-code.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -120,25 +121,8 @@ describe.skipIf(EXECUTABLE === undefined)("the login page in Chromium", () => {
 
   /** A policy under which passwords log in, and one-time codes are required. */
   const requireCodes = async (name: string): Promise<string> => {
-    const { data } = await network.management.createAuthPolicy({
-      body: {
-        name,
-        primary: {
-          cert: { allowed: true, allowExpiredCerts: true },
-          extJwt: { allowed: false, allowedSigners: [] },
-          updb: {
-            allowed: true,
-            lockoutDurationMinutes: 0,
-            maxAttempts: 0,
-            minPasswordLength: 5,
-            requireMixedCase: false,
-            requireNumberChar: false,
-            requireSpecialChar: false,
-          },
-        },
-        secondary: { requireTotp: true },
-      },
-    });
+    const body = authPolicy(name, { secondary: { requireTotp: true } });
+    const { data } = await network.management.createAuthPolicy({ body });
     return data.id;
   };
 

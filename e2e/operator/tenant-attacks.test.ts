@@ -3,6 +3,7 @@
  * so the operator alone has to hold.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { authPolicy } from "../../controller/src/api/testing/auth-policy.ts";
 import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
 import { KINDS, type KubeObject } from "../../operator/src/kube/kinds.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
@@ -85,22 +86,7 @@ async function makeOthers(): Promise<void> {
     edgeRouterRoles: ["#public"],
   });
   await make("edge-routers", "eu", { roleAttributes: ["public"] });
-  await make("auth-policies", "strict", {
-    primary: {
-      cert: { allowed: true, allowExpiredCerts: false },
-      updb: {
-        allowed: false,
-        lockoutDurationMinutes: 0,
-        maxAttempts: 5,
-        minPasswordLength: 8,
-        requireMixedCase: false,
-        requireNumberChar: false,
-        requireSpecialChar: false,
-      },
-      extJwt: { allowed: false, allowedSigners: [] },
-    },
-    secondary: { requireTotp: false },
-  });
+  await make("auth-policies", "strict", authPolicy("strict"));
 }
 
 /** Everything of others, and whom it reaches. */

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { authPolicy } from "../testing/auth-policy.ts";
 import { startTestController, type TestController } from "../testing/test-controller.ts";
 
 let controller: TestController;
@@ -8,26 +9,7 @@ beforeAll(async () => {
 afterAll(() => controller.close());
 
 test.each([
-  [
-    "auth-policies",
-    {
-      name: "kept",
-      primary: {
-        cert: { allowed: true, allowExpiredCerts: false },
-        extJwt: { allowed: false, allowedSigners: [] },
-        updb: {
-          allowed: true,
-          lockoutDurationMinutes: 0,
-          maxAttempts: 0,
-          minPasswordLength: 5,
-          requireMixedCase: false,
-          requireNumberChar: false,
-          requireSpecialChar: false,
-        },
-      },
-      secondary: { requireTotp: false },
-    },
-  ],
+  ["auth-policies", authPolicy("kept")],
   [
     "external-jwt-signers",
     { name: "kept", issuer: "i", audience: "a", enabled: false, jwksEndpoint: "https://i.example/k" },

@@ -23,6 +23,6 @@ export function authPolicy(name: string, { cert, updb, extJwt, secondary }: Part
       },
       extJwt: { allowed: true, allowedSigners: [], ...extJwt },
     },
-    secondary: { requireTotp: false, requireExtJwtSigner: null, ...secondary },
+    secondary: { requireTotp: false, ...secondary },
   };
 }

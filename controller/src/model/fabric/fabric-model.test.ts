@@ -2,6 +2,7 @@ import { EventEmitter, once } from "node:events";
 import { createCsr, createKeyPair } from "@sallyport/wire";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { authPolicy } from "../../api/testing/auth-policy.ts";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import type { ModelChange, NewTerminator } from "../../fabric/ports.ts";
 import type { Store } from "../../store/database.ts";
@@ -87,21 +88,8 @@ describe("API sessions whose one-time code is still to be given", () => {
   /** An identity with a policy that asks for codes, and a session of it that routers do not know. */
   async function partial() {
     const name = `partial ${++made}`;
-    const primary = {
-      cert: { allowed: false, allowExpiredCerts: false },
-      updb: {
-        allowed: true,
-        minPasswordLength: 5,
-        requireMixedCase: false,
-        requireNumberChar: false,
-        requireSpecialChar: false,
-        maxAttempts: 0,
-        lockoutDurationMinutes: 0,
-      },
-      extJwt: { allowed: false, allowedSigners: [] },
-    };
     const secondary = { requireTotp: true };
-    const authPolicyId = await c.make("auth-policies", { name, primary, secondary });
+    const authPolicyId = await c.make("auth-policies", authPolicy(name, { secondary }));
     const id = await c.make("identities", { name, type: "User", isAdmin: false, authPolicyId });
     await c.make("authenticators", { identityId: id, method: "updb", username: name, password: "secret" });
     const token = await c.login(name, "secret");
