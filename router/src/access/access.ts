@@ -1,5 +1,5 @@
 import { abortable, errorText, Listeners, pause } from "@sallyport/async";
-import { evaluate, reportsOfWire, withTotp } from "@sallyport/posture";
+import { evaluate, expiresAt, reportsOfWire, withTotp } from "@sallyport/posture";
 import type { edgeClientPb, edgeCtrlPb, Logger } from "@sallyport/wire";
 import { CLOCK_LEEWAY_MS, type NetworkModel, type Touched } from "../control/data-model/network-model.ts";
 import { checksOf, viewOf } from "./identity-view.ts";
@@ -121,8 +121,10 @@ export class RouterAccess implements Access {
     for (const policy of model.granting(identityId, serviceId, type)) {
       isGranted = true;
       if (policy.checkIds.size === 0) return { isAllowed: true };
-      const result = evaluate(checksOf(model, policy), this.#posture.get(apiSessionId), this.#now());
-      if (result.isPassing) return { isAllowed: true };
+      const checks = checksOf(model, policy);
+      const posture = this.#posture.get(apiSessionId);
+      const result = evaluate(checks, posture, this.#now());
+      if (result.isPassing) return allowedUntil(checks.map((check) => expiresAt(check, posture)));
       for (const id of result.failing) failing.add(id);
     }
     return isGranted ? refused("posture", [...failing].sort()) : refused("no policy");
@@ -240,6 +242,11 @@ export class RouterAccess implements Access {
 }
 
 type Refusal = Extract<AccessVerdict, { isAllowed: false }>;
+
+function allowedUntil(ends: readonly (number | undefined)[]): AccessVerdict {
+  const until = Math.min(...ends.filter((end) => end !== undefined));
+  return Number.isFinite(until) ? { isAllowed: true, until } : { isAllowed: true };
+}
 
 function refused(reason: Refusal["reason"], failingCheckIds: readonly string[] = []): Refusal {
   return { isAllowed: false, reason, failingCheckIds };

@@ -66,9 +66,9 @@ export interface AccessQuestion {
   readonly type: Permission;
 }
 
-/** `failingCheckIds`: sorted; empty for other reasons than posture. */
+/** `until`: when posture may fail by time alone. `failingCheckIds`: sorted; empty for other reasons than posture. */
 export type AccessVerdict =
-  | { readonly isAllowed: true }
+  | { readonly isAllowed: true; readonly until?: number }
   | {
       readonly isAllowed: false;
       readonly reason: "unknown service" | "no identity" | "disabled" | "no policy" | "posture";

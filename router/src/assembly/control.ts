@@ -1,5 +1,14 @@
 import { EDGE_DEFAULTS, OUT_QUEUE_SIZE } from "@sallyport/router-config";
-import { type Address, ControlHello, ctrlPb, encodeControl, Headers, versionInfo } from "@sallyport/wire";
+import {
+  type Address,
+  ControlHello,
+  capabilityMask,
+  ctrlPb,
+  encodeControl,
+  Headers,
+  RouterCapability,
+  versionInfo,
+} from "@sallyport/wire";
 import { resolveBind } from "../config/network-interfaces.ts";
 import { channelLimits, edgeListeners, linkListeners, proxyOf } from "../config/options.ts";
 import { Control } from "../control/control.ts";
@@ -16,7 +25,7 @@ export function controlChannels({ config, identity, routerId, log }: Assembly): 
   const links = linkListeners(config);
   return new Controllers({
     identity: () => identity.current,
-    hello: () => ({ idToken: routerId, headers: helloHeaders(links) }),
+    hello: () => ({ idToken: routerId, headers: helloHeaders(links, edgeListeners(config).length > 0) }),
     connectTimeoutMs: ctrl.options.connectTimeoutMs,
     requestTimeoutMs: ctrl.defaultRequestTimeout,
     heartbeats: {
@@ -98,6 +107,7 @@ function helloHeaders(
     groups: string[];
     localBinding: string;
   }[],
+  hasEdgeListener: boolean,
 ): Headers {
   const headers = new Headers().setString(ControlHello.Version, versionInfo());
   if (listeners.length > 0) {
@@ -110,8 +120,17 @@ function helloHeaders(
         localBinding: listener.localBinding,
       })),
     });
-    headers.set(ControlHello.Listeners, body);
+    // Older controllers read the first, those of OpenZiti 2.x the second.
+    headers.set(ControlHello.Listeners, body).set(ControlHello.ListenersV2, body);
   }
   const capabilities = [ctrlPb.RouterCapability.LinkManagement];
-  return headers.set(ControlHello.RouterMetadata, encodeControl(ctrlPb.RouterMetadataSchema, { capabilities }));
+  const metadata = encodeControl(ctrlPb.RouterMetadataSchema, { capabilities });
+  const bits: number[] = [RouterCapability.MultiChannel, RouterCapability.BindSuccess];
+  // With an edge listener the data model is followed, and posture is looked at here.
+  if (hasEdgeListener)
+    bits.push(RouterCapability.ConnectV2, RouterCapability.PostureChecks, RouterCapability.DataModel);
+  return headers
+    .set(ControlHello.RouterMetadata, metadata)
+    .set(ControlHello.RouterMetadataV2, metadata)
+    .set(ControlHello.CapabilitiesV2, capabilityMask(bits));
 }

@@ -26,6 +26,7 @@ export async function edge(
   const edge = new EdgeListener({
     ports: edgePorts,
     ...o,
+    access: o.control.access,
     anchors: () => identity.current.anchors,
     counters: counts.edge,
     dataDelay: dataDelay && ((ns) => dataDelay.update(ns)),

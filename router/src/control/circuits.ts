@@ -7,18 +7,20 @@ import {
   ctrlPb,
   decodeControl,
   EdgeCtrlType,
+  EdgeErrorCode,
   edgeCtrlPb,
   encodeControl,
   FIRST_PEER_DATA_KEY,
   Headers,
+  type Message,
   ProtocolError,
   type RequestOptions,
   randomBase62Id,
 } from "@sallyport/wire";
-import type { CircuitCreated, SdkCircuitRequest } from "./control-plane.ts";
+import type { CircuitCreated, SdkCircuitRequest, ServiceCircuitRequest } from "./control-plane.ts";
 import type { ControllerConnection } from "./controllers/controller-connection.ts";
 import type { Controllers } from "./controllers/controllers.ts";
-import { ControlError, expectReply } from "./errors.ts";
+import { ControlError, EdgeCtrlError, expectReply } from "./errors.ts";
 
 /**
  * Has a circuit built for an SDK's dial (docs/protocol/control.md, "Circuits"); controllers that lack the header form get
@@ -58,14 +60,43 @@ async function createBy(
     );
     return circuitCreated(created, controller);
   }
-  const headers = new Headers()
-    .setString(CreateCircuitHeader.SessionToken, request.sessionToken)
+  const headers = dialHeaders(request).setString(CreateCircuitHeader.SessionToken, request.sessionToken);
+  const sent = await controller.channel.request({ contentType: EdgeCtrlType.CreateCircuitV2Request, headers }, options);
+  return createdOf(expectReply(sent, EdgeCtrlType.CreateCircuitV2Response), controller);
+}
+
+/**
+ * The same by an access token and the id of a service (docs/protocol/control.md, "Circuits"). A controller that does not know the message is
+ * not asked.
+ */
+export async function createServiceCircuit(
+  controllers: Controllers,
+  request: ServiceCircuitRequest,
+): Promise<CircuitCreated> {
+  return await controllers.ask("creating a circuit", request.timeoutMs, async (controller, timeoutMs) => {
+    if (!controller.has(ControllerCapability.JwtSessions)) {
+      const text = `controller ${controller.id} is too old for a dial without a session`;
+      throw new EdgeCtrlError(EdgeErrorCode.InvalidSession, text);
+    }
+    const headers = dialHeaders(request)
+      .setString(CreateCircuitHeader.IdentityId, request.identityId)
+      .setString(CreateCircuitHeader.ServiceId, request.serviceId)
+      .setString(CreateCircuitHeader.RequestedCircuitId, "");
+    const out = { contentType: EdgeCtrlType.CreateCircuitV3Request, headers };
+    const reply = await controller.channel.request(out, { timeoutMs });
+    return createdOf(expectReply(reply, EdgeCtrlType.CreateCircuitV3Response), controller);
+  });
+}
+
+function dialHeaders(request: Omit<SdkCircuitRequest, "sessionToken">): Headers {
+  return new Headers()
     .setString(CreateCircuitHeader.ApiSessionToken, request.apiSessionToken)
     .setStringList(CreateCircuitHeader.Fingerprints, request.fingerprints)
     .setString(CreateCircuitHeader.TerminatorInstanceId, request.instanceId ?? "")
     .setU32Map(CreateCircuitHeader.PeerData, request.peerData);
-  const sent = await controller.channel.request({ contentType: EdgeCtrlType.CreateCircuitV2Request, headers }, options);
-  const reply = expectReply(sent, EdgeCtrlType.CreateCircuitV2Response);
+}
+
+function createdOf(reply: Message, controller: ControllerConnection): CircuitCreated {
   const circuitId = reply.headers.getString(CreateCircuitHeader.ResponseCircuitId);
   const address = reply.headers.getString(CreateCircuitHeader.ResponseAddress);
   if (!circuitId || !address) {

@@ -1,4 +1,4 @@
-import type { ApiSessionRecord, Precedence, TerminatorResult } from "@sallyport/wire";
+import type { ApiSessionRecord, Precedence, RetryHint, TerminatorResult } from "@sallyport/wire";
 import type { Fault } from "../forwarder/fault-reports.ts";
 
 /** By what an SDK may do something. */
@@ -10,13 +10,23 @@ export interface SdkCredentials {
   readonly fingerprints: readonly string[];
 }
 
-/** A dial that an SDK client asked for (docs/protocol/control.md, "Circuits"). */
-export interface SdkCircuitRequest extends SdkCredentials {
+/** What the dials of SDK clients have in common. */
+interface DialRequest {
   /** Which instance of the service is wanted; absent or empty: any. */
   readonly instanceId?: string | undefined;
   /** Peer data by key (1003 public key, 1008 caller id, 1011 app data, ...), passed to the terminating side. */
   readonly peerData: ReadonlyMap<number, Buffer>;
   readonly timeoutMs: number;
+}
+
+/** A dial that an SDK client asked for (docs/protocol/control.md, "Circuits"). */
+export interface SdkCircuitRequest extends DialRequest, SdkCredentials {}
+
+/** A dial by an access token, without a dial session. */
+export interface ServiceCircuitRequest extends DialRequest, Omit<SdkCredentials, "sessionToken"> {
+  readonly serviceId: string;
+  /** Whose token it is. */
+  readonly identityId: string;
 }
 
 /** A circuit the controller has built: the caller registers its xgress at `address`. */
@@ -47,11 +57,13 @@ export interface TerminatorRequest extends KeptTerminator, SdkCredentials {
   readonly instanceSecret?: Uint8Array | undefined;
 }
 
-/** `message` says why when `result` is not success. */
+/** `message` says why when `result` is not success; the code and the hint are absent in answers of older controllers. */
 export interface TerminatorAnswer {
   readonly terminatorId: string;
   readonly result: TerminatorResult;
   readonly message: string;
+  readonly errorCode?: number | undefined;
+  readonly retryHint?: RetryHint | undefined;
 }
 
 export interface TerminatorUpdate extends SdkCredentials {
@@ -128,12 +140,18 @@ export interface ControlPlane {
   setTokenSource(source: { apiSessionTokens(): Iterable<string>; sessionTokens(): Iterable<string> }): void;
   /** Throws {@link EdgeCtrlError}, {@link NoControllerError}, or wire's timeout and closed errors. */
   createCircuit(request: SdkCircuitRequest): Promise<CircuitCreated>;
+  /** Whether every connected controller makes circuits by service. */
+  readonly takesServiceCircuits: boolean;
+  /** The same by service. A controller that is too old for it refuses. */
+  createServiceCircuit(request: ServiceCircuitRequest): Promise<CircuitCreated>;
   /**
    * Creates the terminator and keeps it: it is sent again when busy, when no answer came, and after a reconnect unless
    * the controller confirmed it, until `removeTerminators`. Resolves with the first final outcome, rejects with the
    * signal's reason only. A final failure later on (e.g. the session is gone) is told to `onTerminatorLost`.
    */
   createTerminator(request: TerminatorRequest, o?: { signal?: AbortSignal }): Promise<TerminatorAnswer>;
+  /** The API session has another token from now on: what is sent again is sent with it. */
+  renewCredentials(terminatorId: string, credentials: SdkCredentials): void;
   onTerminatorLost(callback: (terminatorId: string, outcome: TerminatorAnswer) => void): Unsubscribe;
   /** Forgets these terminators and has them removed, in batches of at most 50, until a controller took it. */
   removeTerminators(ids: readonly string[]): void;

@@ -1,6 +1,7 @@
 import { Listeners } from "@sallyport/async";
 import {
   type ApiSessionRecord,
+  ControllerCapability,
   ControlType,
   ctrlPb,
   EdgeCtrlType,
@@ -14,7 +15,7 @@ import { RouterAccess } from "../access/access.ts";
 import type { Access } from "../access/ports.ts";
 import type { Fault } from "../forwarder/fault-reports.ts";
 import type { WorkPool } from "../metrics/work-pool.ts";
-import { createCircuit, createPlainCircuit, type PlainCircuitRequest } from "./circuits.ts";
+import { createCircuit, createPlainCircuit, createServiceCircuit, type PlainCircuitRequest } from "./circuits.ts";
 import { ConnectEvents } from "./connect-events.ts";
 import type {
   CircuitCreated,
@@ -22,6 +23,8 @@ import type {
   HealthEvent,
   IdentityChannel,
   SdkCircuitRequest,
+  SdkCredentials,
+  ServiceCircuitRequest,
   TerminatorAnswer,
   TerminatorRequest,
   TerminatorUpdate,
@@ -187,6 +190,15 @@ export class Control implements ControlPlane {
     return createCircuit(this.#controllers, request);
   }
 
+  get takesServiceCircuits(): boolean {
+    const all = this.#controllers.all();
+    return all.length > 0 && all.every((controller) => controller.has(ControllerCapability.JwtSessions));
+  }
+
+  createServiceCircuit(request: ServiceCircuitRequest): Promise<CircuitCreated> {
+    return createServiceCircuit(this.#controllers, request);
+  }
+
   /** A circuit for a listener of this router, without a session. Throws as {@link createPlainCircuit}. */
   createPlainCircuit(request: PlainCircuitRequest): Promise<CircuitCreated> {
     return createPlainCircuit(this.#controllers, request);
@@ -207,6 +219,10 @@ export class Control implements ControlPlane {
     return this.#terminators.create(request, o.signal);
   }
 
+  renewCredentials(terminatorId: string, { sessionToken, apiSessionToken, fingerprints }: SdkCredentials): void {
+    this.#terminators.revise(terminatorId, { sessionToken, apiSessionToken, fingerprints });
+  }
+
   onTerminatorLost(callback: (terminatorId: string, outcome: TerminatorAnswer) => void): Unsubscribe {
     return this.#lostListeners.add(callback);
   }
@@ -217,7 +233,8 @@ export class Control implements ControlPlane {
   }
 
   async updateTerminator(update: TerminatorUpdate): Promise<void> {
-    this.#terminators.revise(update.terminatorId, update);
+    const { cost, precedence } = update;
+    this.#terminators.revise(update.terminatorId, { cost, precedence });
     const body = encodeControl(edgeCtrlPb.UpdateTerminatorRequestSchema, {
       sessionToken: update.sessionToken,
       apiSessionToken: update.apiSessionToken,

@@ -1,4 +1,4 @@
-import { EdgeCtrlHeader, EdgeCtrlType, EdgeErrorCode, type Message } from "@sallyport/wire";
+import { EdgeCtrlHeader, EdgeCtrlType, EdgeErrorCode, type Message, RetryHint } from "@sallyport/wire";
 
 /** What went wrong between this router and its controllers. */
 export class ControlError extends Error {
@@ -33,11 +33,18 @@ export class EdgeCtrlError extends ControlError {
   readonly edgeCode: number;
   /** The circuit the refusal belongs to, when the controller named one. */
   readonly circuitId: string | undefined;
+  /** What the client may do about it, when the controller said so. */
+  readonly retryHint: RetryHint | undefined;
 
-  constructor(edgeCode: number, text: string, circuitId?: string) {
+  constructor(
+    edgeCode: number,
+    text: string,
+    o: { readonly circuitId?: string | undefined; readonly retryHint?: RetryHint | undefined } = {},
+  ) {
     super("EDGE_REFUSED", text);
     this.edgeCode = edgeCode;
-    this.circuitId = circuitId;
+    this.circuitId = o.circuitId;
+    this.retryHint = o.retryHint;
   }
 
   /** The controller's text, unchanged. */
@@ -51,8 +58,16 @@ export function expectReply(reply: Message, contentType: number): Message {
   if (reply.contentType === contentType) return reply;
   if (reply.contentType === EdgeCtrlType.Error) {
     const code = reply.headers.getU32(EdgeCtrlHeader.ErrorCode) ?? EdgeErrorCode.Internal;
-    throw new EdgeCtrlError(code, reply.body.toString("utf8"), reply.headers.getString(EdgeCtrlHeader.CircuitId));
+    throw new EdgeCtrlError(code, reply.body.toString("utf8"), {
+      circuitId: reply.headers.getString(EdgeCtrlHeader.CircuitId),
+      retryHint: knownHint(reply.headers.getU32(EdgeCtrlHeader.RetryHint)),
+    });
   }
   const text = `the controller answered with content type ${reply.contentType}, expected ${contentType}`;
   throw new ControlError("UNEXPECTED_REPLY", text);
+}
+
+/** The hint that a number stands for; absent for numbers of later versions. */
+export function knownHint(value: number | undefined): RetryHint | undefined {
+  return Object.values(RetryHint).find((hint) => hint === value);
 }

@@ -1,6 +1,8 @@
 import type { X509Certificate } from "node:crypto";
 import { type ApiSessionRecord, type Channel, EdgeHeader, fingerprint, spiffeId, verifyLeaf } from "@sallyport/wire";
+import { type Access, type AccessClaims, TokenRefusedError } from "../access/ports.ts";
 import type { ControlPlane } from "../control/control-plane.ts";
+import { isJwt, opaqueSession, type SdkSession, tokenSession } from "./sdk-session.ts";
 
 /** Why an SDK channel was not admitted. It goes to the log; the SDK only sees its connection closed. */
 export class ClientRefusedError extends Error {
@@ -15,6 +17,10 @@ export class ClientRefusedError extends Error {
 }
 
 const SESSION_PATH = /^\/identity\/([^/]+)\/apiSession\/([^/]+)(?:\/apiSessionCertificate\/[^/]+)?$/;
+const IDENTITY_PATH = /^\/identity\/([^/]+)$/;
+
+/** Whom a certificate may stand for. */
+type Bearer = Pick<ApiSessionRecord, "id" | "identityId" | "certFingerprints">;
 
 /**
  * Decides whether a certificate may use an API session: by its fingerprint being one of the session's, or by naming the
@@ -23,49 +29,106 @@ const SESSION_PATH = /^\/identity\/([^/]+)\/apiSession\/([^/]+)(?:\/apiSessionCe
  * @throws ClientRefusedError with the reason
  */
 export function checkCertificate(
-  session: ApiSessionRecord,
+  session: Bearer,
   certificates: readonly X509Certificate[],
   anchors: readonly X509Certificate[],
 ): void {
-  const [leaf, ...intermediates] = certificates;
+  const leaf = leafOf(certificates);
+  if (session.certFingerprints.includes(fingerprint(leaf))) return;
+  const named = SESSION_PATH.exec(pathOf(leaf));
+  if (named === null) throw notOf(leaf, session);
+  requireSession(named, leaf, session);
+  requireChain(certificates, anchors, session);
+}
+
+/**
+ * The same for an access token, which may be bound to the certificate of the identity, too, and may allow that to have expired
+ * (docs/protocol/edge.md, "Access tokens").
+ * @throws ClientRefusedError with the reason
+ */
+export function checkTokenCertificate(
+  claims: AccessClaims,
+  certificates: readonly X509Certificate[],
+  anchors: readonly X509Certificate[],
+  now = Date.now(),
+): void {
+  const leaf = leafOf(certificates);
+  const { apiSessionId: id, identityId, fingerprints: certFingerprints, allowsExpiredCertificates } = claims;
+  const bearer = { id, identityId, certFingerprints };
+  const isBound = certFingerprints.some((print) => print.toLowerCase() === fingerprint(leaf));
+  const path = isBound ? "" : pathOf(leaf);
+  const ofSession = SESSION_PATH.exec(path);
+  const ofIdentity = IDENTITY_PATH.exec(path);
+  if (!isBound && ofSession === null && ofIdentity?.[1] !== identityId) throw notOf(leaf, bearer);
+  const mayHaveExpired = allowsExpiredCertificates && ofSession === null;
+  if (!mayHaveExpired && leaf.validToDate.getTime() <= now) {
+    throw new ClientRefusedError(`certificate ${fingerprint(leaf)} expired at ${leaf.validToDate.toISOString()}`);
+  }
+  if (isBound) return;
+  if (ofSession !== null) requireSession(ofSession, leaf, bearer);
+  requireChain(certificates, anchors, bearer, mayHaveExpired);
+}
+
+function leafOf([leaf]: readonly X509Certificate[]): X509Certificate {
   if (leaf === undefined) throw new ClientRefusedError("the client presented no certificate");
-  const print = fingerprint(leaf);
-  if (session.certFingerprints.includes(print)) return;
-  let named: string | undefined;
+  return leaf;
+}
+
+/** Of its SPIFFE id; empty without one. */
+function pathOf(leaf: X509Certificate): string {
   try {
-    named = spiffeId(leaf);
+    const id = spiffeId(leaf);
+    return id !== undefined && URL.canParse(id) ? new URL(id).pathname : "";
   } catch (error) {
     throw new ClientRefusedError("the client certificate names more than one SPIFFE id", { cause: error });
   }
-  const path = named === undefined || !URL.canParse(named) ? undefined : SESSION_PATH.exec(new URL(named).pathname);
-  if (path === undefined || path === null) {
-    throw new ClientRefusedError(`certificate ${print} does not belong to API session ${session.id}`);
-  }
-  if (path[2] !== session.id || path[1] !== session.identityId) {
-    throw new ClientRefusedError(`certificate ${print} was issued for another API session than ${session.id}`);
-  }
+}
+
+function notOf(leaf: X509Certificate, { id }: Bearer): ClientRefusedError {
+  return new ClientRefusedError(`certificate ${fingerprint(leaf)} does not belong to API session ${id}`);
+}
+
+function requireSession(named: RegExpExecArray, leaf: X509Certificate, { id, identityId }: Bearer): void {
+  if (named[2] === id && named[1] === identityId) return;
+  throw new ClientRefusedError(`certificate ${fingerprint(leaf)} was issued for another API session than ${id}`);
+}
+
+function requireChain(
+  [leaf, ...intermediates]: readonly X509Certificate[],
+  anchors: readonly X509Certificate[],
+  { id }: Bearer,
+  mayHaveExpired = false,
+): void {
+  if (leaf === undefined) return;
   try {
-    verifyLeaf({ leaf, intermediates, anchors: [...anchors] });
+    verifyLeaf({ leaf, intermediates, anchors: [...anchors], ignoreDates: mayHaveExpired ? "leaf" : false });
   } catch (error) {
-    const text = `certificate ${print} names API session ${session.id} but no CA of the network issued it`;
+    const text = `certificate ${fingerprint(leaf)} names API session ${id} but no CA of the network issued it`;
     throw new ClientRefusedError(text, { cause: error });
   }
 }
 
+export interface AdmissionOptions {
+  readonly anchors: readonly X509Certificate[];
+  /** What may reach this router later than the SDK does, the session or the key of its token, is waited for so long. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
 /**
- * Finds the API session an SDK channel was opened with and checks that its certificate may use it. Waits up to
- * `timeoutMs` for the session, which may reach this router later than the SDK does.
+ * Finds the API session an SDK channel was opened with and checks that its certificate may use it.
  * @throws ClientRefusedError, or the signal's reason
  */
 export async function admit(
   channel: Channel,
-  control: ControlPlane,
-  o: { anchors: readonly X509Certificate[]; timeoutMs: number; signal: AbortSignal },
-): Promise<ApiSessionRecord> {
+  { control, access }: { readonly control: ControlPlane; readonly access: Access },
+  o: AdmissionOptions,
+): Promise<SdkSession> {
   const token = channel.hello.headers.getString(EdgeHeader.SessionToken);
   if (token === undefined || token === "")
     throw new ClientRefusedError("the hello carries no API session token (header 1002)");
   if (channel.peer.certificates.length === 0) throw new ClientRefusedError("the client presented no certificate");
+  if (isJwt(token)) return await admitByToken(channel, token, access, o);
   const session = await control.findApiSession(token, { signal: o.signal, timeoutMs: o.timeoutMs });
   if (session === undefined) {
     throw new ClientRefusedError(`the API session is not known here and was not announced within ${o.timeoutMs} ms`, {
@@ -73,5 +136,22 @@ export async function admit(
     });
   }
   checkCertificate(session, channel.peer.certificates, o.anchors);
-  return session;
+  return opaqueSession(session);
+}
+
+async function admitByToken(
+  channel: Channel,
+  token: string,
+  access: Access,
+  { anchors, timeoutMs, signal }: AdmissionOptions,
+): Promise<SdkSession> {
+  try {
+    const claims = await access.accessToken(token, { timeoutMs, signal });
+    checkTokenCertificate(claims, channel.peer.certificates, anchors);
+    return tokenSession(claims, channel);
+  } catch (error) {
+    if (!(error instanceof TokenRefusedError)) throw error;
+    const model = access.isReady ? "" : " (no data model is here: does the controller have it?)";
+    throw new ClientRefusedError(`access token: ${error.message}${model}`, { cause: error, isUnknownSession: true });
+  }
 }

@@ -1,10 +1,12 @@
 import type { ControlMessage, FrameView, Message, Outgoing, Underlay } from "@sallyport/wire";
 import type { CountedOutput, LinkCounters } from "../forwarder/counted-output.ts";
 import type { TransitRoom } from "../forwarder/transit-queue.ts";
+import type { Denial } from "./edge-messages.ts";
+import type { Grant } from "./sdk-session.ts";
 
-/** A dial that waits for the controller. */
-export interface PendingConnect {
-  readonly sessionToken: string;
+/** A dial, or a bind, that is not decided yet. */
+export interface PendingRequest {
+  readonly grant: Grant;
   readonly abort: AbortController;
 }
 
@@ -12,8 +14,7 @@ export interface PendingConnect {
 export interface ClientCircuit {
   readonly connId: number;
   readonly circuitId: string;
-  /** Token of the dial or bind session it was made with. */
-  readonly sessionToken: string;
+  readonly grant: Grant;
   /** Its payloads are datagrams, as far as is known: it ends by silence only. */
   readonly carriesDatagrams: boolean;
   /** A Data message from the SDK. */
@@ -22,7 +23,7 @@ export interface ClientCircuit {
   /** The SDK closed it. */
   closedBySdk(): void;
   /** Ends it, telling the SDK why. */
-  close(reason: string): void;
+  close(reason: string | Denial): void;
   /** The SDK's channel is gone. */
   channelClosed(): void;
 }
@@ -31,11 +32,12 @@ export interface ClientCircuit {
 export interface ClientListener {
   readonly connId: number;
   readonly terminatorId: string;
-  /** Token of the bind session it was made with. */
-  readonly sessionToken: string;
+  readonly grant: Grant;
   /** The SDK changes its cost or precedence. */
   update(message: Message): void;
   healthEvent(message: Message): void;
+  /** Ends it, telling the SDK why. */
+  close(reason: string | Denial): void;
   /** Ends it, at the wish of its SDK or because the SDK's channel is gone. */
   remove(): void;
 }

@@ -16,7 +16,8 @@ import {
   type Xgress,
 } from "@sallyport/wire";
 import type { CircuitCarrier, ClientCircuit } from "./channel-members.ts";
-import { stateClosed } from "./edge-messages.ts";
+import { type Denial, stateClosed } from "./edge-messages.ts";
+import type { Grant } from "./sdk-session.ts";
 import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "./trace-route.ts";
 
 const CONN_ID_LENGTH = HEADER_ENTRY_PREFIX_LENGTH + 4;
@@ -33,8 +34,7 @@ const MAX_TRACE_BACKLOG = 8 * 1024 * 1024;
 export class DataCircuit implements ClientCircuit, LocalPort, Waiter {
   readonly sdk: CircuitCarrier;
   readonly connId: number;
-  /** Token of the dial or bind session it was made with. */
-  readonly sessionToken: string;
+  readonly grant: Grant;
   readonly carriesDatagrams: boolean;
   /** Set by the caller that makes the xgress for this port, before anything arrives. */
   xgress!: Xgress;
@@ -44,10 +44,10 @@ export class DataCircuit implements ClientCircuit, LocalPort, Waiter {
   #ended = false;
 
   /** @param carriesDatagrams what the dialling end says of it */
-  constructor(sdk: CircuitCarrier, connId: number, sessionToken: string, carriesDatagrams = false) {
+  constructor(sdk: CircuitCarrier, connId: number, grant: Grant, carriesDatagrams = false) {
     this.sdk = sdk;
     this.connId = connId;
-    this.sessionToken = sessionToken;
+    this.grant = grant;
     this.carriesDatagrams = carriesDatagrams;
   }
 
@@ -89,11 +89,11 @@ export class DataCircuit implements ClientCircuit, LocalPort, Waiter {
   }
 
   /** Closes the connection from this side, telling the SDK why. */
-  close(reason: string): void {
+  close(reason: string | Denial): void {
     if (this.#ended) return;
     this.#tellClosed(reason);
     this.#end();
-    this.xgress.close(reason);
+    this.xgress.close(typeof reason === "string" ? reason : reason.text);
   }
 
   /** The dial it was made for failed. */
@@ -208,7 +208,7 @@ export class DataCircuit implements ClientCircuit, LocalPort, Waiter {
     d.buffer.copy(slab, at, d.start, d.end);
   }
 
-  #tellClosed(reason: string): void {
+  #tellClosed(reason: string | Denial): void {
     this.sdk.send(stateClosed(this.connId, reason), this.#fair()?.underlay);
   }
 

@@ -1,13 +1,16 @@
 import { RouteErrorCode, silentLogger } from "@sallyport/wire";
 import { expect, it } from "vitest";
+import type { Access } from "../access/ports.ts";
 import type { ControlPlane } from "../control/control-plane.ts";
 import type { EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { EdgeEgress } from "./edge-egress.ts";
 import { Hosting } from "./hosting.ts";
+import { ServicePermissions } from "./service-permissions.ts";
 
 // Nothing is hosted: the dial ends before it needs a controller or a circuit.
-const egress = new EdgeEgress(new Hosting({} as ControlPlane, silentLogger), {} as Forwarder);
+const hosting = new Hosting({} as ControlPlane, new ServicePermissions({} as Access), silentLogger);
+const egress = new EdgeEgress(hosting, {} as Forwarder);
 const dial = (destination: string) => egress.dial({ destination } as EgressRequest);
 
 it("names the terminator that is not here, but no session token", async () => {

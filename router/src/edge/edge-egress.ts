@@ -18,8 +18,14 @@ import { type Hosting, isTerminatorId, type SdkBinding } from "./hosting.ts";
 
 /** Hosting applications answer within this time, or the dial fails. */
 const MAX_DIAL_MS = 5_000;
-/** Peer data of the dialing side that the hosting application gets, key by key. */
-const FORWARDED = [PeerData.PublicKey, PeerData.AppData, PeerData.ConnectionMarker] as const;
+/** Peer data of the dialing side that the hosting application gets, and the header it gets it in. */
+const FORWARDED = [
+  [PeerData.PublicKey, EdgeHeader.PublicKey],
+  [PeerData.AppData, EdgeHeader.AppData],
+  [PeerData.ConnectionMarker, EdgeHeader.ConnectionMarker],
+  [PeerData.DialerIdentityId, EdgeHeader.DialerIdentityId],
+  [PeerData.DialerIdentityName, EdgeHeader.DialerIdentityName],
+] as const;
 
 /**
  * The egress binding `edge`: ends circuits at the listener of an SDK. The xgress exists before the SDK is asked, because
@@ -74,12 +80,12 @@ export class EdgeEgress implements EgressBinding {
   }
 
   #open(binding: SdkBinding, connId: number, request: EgressRequest): DataCircuit | SdkCircuit {
-    const { sdk, sessionToken } = binding;
+    const { sdk, grant } = binding;
     const { circuitId, address } = request;
     const forwarder = this.#forwarder;
     const carriesDatagrams = saysDatagrams(request.peerData.get(PeerData.AppData));
     const connection = edgeCircuit(
-      { forwarder, sdk, connId, sessionToken, circuitId, address, side: "terminator", carriesDatagrams },
+      { forwarder, sdk, connId, grant, circuitId, address, side: "terminator", carriesDatagrams },
       binding.flowControlBySdk,
     );
     sdk.addConnection(connection);
@@ -90,9 +96,9 @@ export class EdgeEgress implements EgressBinding {
     const headers = new Headers().setU32(EdgeHeader.ConnId, binding.connId);
     headers.set(EdgeHeader.CallerId, request.peerData.get(PeerData.CallerId) ?? Buffer.alloc(0));
     headers.setString(EdgeHeader.CircuitId, request.circuitId);
-    for (const key of FORWARDED) {
+    for (const [key, header] of FORWARDED) {
       const value = request.peerData.get(key);
-      if (value !== undefined) headers.set(key, value);
+      if (value !== undefined) headers.set(header, value);
     }
     if (connId !== undefined) {
       headers.setU32(EdgeHeader.RouterProvidedConnId, connId);
@@ -101,7 +107,7 @@ export class EdgeEgress implements EgressBinding {
     let answer: Message;
     try {
       answer = await binding.sdk.channel.request(
-        { contentType: EdgeType.Dial, headers, body: Buffer.from(binding.sessionToken, "utf8") },
+        { contentType: EdgeType.Dial, headers, body: Buffer.from(binding.grant.sessionToken, "utf8") },
         {
           timeoutMs: Math.min(MAX_DIAL_MS, request.timeoutMs),
           signal: AbortSignal.any([request.signal, binding.ended.signal]),

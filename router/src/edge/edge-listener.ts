@@ -6,6 +6,7 @@ import {
   boundedLog,
   type Channel,
   type ChannelPort,
+  capabilityMask,
   EDGE_ALPN,
   EdgeHeader,
   EdgeType,
@@ -15,10 +16,12 @@ import {
   KeptFrame,
   type Logger,
   RouterBinding,
+  RouterCapability,
   SharedPlaces,
   type Underlay,
   versionInfo,
 } from "@sallyport/wire";
+import type { Access } from "../access/ports.ts";
 import type { ControlPlane, IdentityChannel } from "../control/control-plane.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { admit, ClientRefusedError } from "./admission.ts";
@@ -29,6 +32,9 @@ import { SESSION_ENDED } from "./edge-messages.ts";
 import { Hosting } from "./hosting.ts";
 import { EDGE_LIMITS, type EdgeOptions, type EdgeSettings } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
+import { opaqueSession, type SdkSession } from "./sdk-session.ts";
+import { ServicePermissions } from "./service-permissions.ts";
+import { TokenChannels } from "./token-channels.ts";
 
 /** An SDK that sends more than this before it is admitted is not one. */
 const MAX_EARLY_BYTES = 256 * 1024;
@@ -45,7 +51,7 @@ class EarlyFrames {
   constructor(channel: Channel) {
     for (const underlay of channel.underlays) this.#pause(underlay);
     channel.onFrame = (frame, underlay) => {
-      if (frame.contentType < EdgeType.Connect) return false;
+      if (frame.contentType < EdgeType.PostureResponse) return false;
       this.#pause(underlay);
       const length = frame.end - frame.start;
       this.#bytes += length;
@@ -79,6 +85,8 @@ export interface EdgePort {
 interface EdgeParts {
   readonly ports: readonly EdgePort[];
   readonly control: ControlPlane;
+  /** What access tokens are worth. */
+  readonly access: Access;
   readonly forwarder: Forwarder;
   /** The network's CAs at the moment: what session certificates must chain to. */
   readonly anchors: () => readonly X509Certificate[];
@@ -109,6 +117,7 @@ export class EdgeListener {
   readonly #comings: Logger;
   readonly #counters: EdgeCounters;
   readonly #hosting: Hosting;
+  readonly #tokens: TokenChannels;
   readonly #requests: SdkRequests;
   readonly #sdks = new Set<SdkChannel>();
   readonly #waiting = new Map<Channel, AbortController>();
@@ -124,11 +133,18 @@ export class EdgeListener {
     this.#log = boundedLog(parts.log);
     this.#comings = boundedLog(parts.log, { perReason: 10, perMessage: 300 });
     this.#counters = parts.counters ?? edgeCounters();
-    this.#hosting = new Hosting(parts.control, parts.log);
-    this.#connector = new Connector(parts.control, parts.forwarder, parts.log);
+    const { control, access, forwarder, log } = parts;
+    const permissions = new ServicePermissions(access);
+    this.#hosting = new Hosting(control, permissions, log);
+    this.#connector = new Connector(control, forwarder, permissions, log);
+    this.#tokens = new TokenChannels({ access, permissions, hosting: this.#hosting, log });
+    this.#stops.push(() => this.#tokens.close());
     this.#requests = {
       connect: (sdk, connId, message) => this.#connector.connect(sdk, connId, message),
+      connectByService: (sdk, connId, message) => this.#connector.connectByService(sdk, connId, message),
       bind: (sdk, connId, message) => this.#hosting.bind(sdk, connId, message),
+      granted: (sdk) => this.#tokens.look(sdk),
+      ofChannel: this.#tokens.messages,
     };
     this.#follow(parts.control);
     this.#stops.push(
@@ -193,22 +209,36 @@ export class EdgeListener {
         helloTimeoutMs: options.connectTimeoutMs,
         ...options.limits,
         log: this.#log,
-        resultHeaders: () =>
-          new Headers().setString(BaseHeader.HelloVersion, versionInfo()).setBool(EdgeHeader.SupportsBindSuccess, true),
+        resultHeaders: () => this.#resultHeaders(),
         onChannel: (channel) => this.#accept(channel, options, places),
       }),
     );
+  }
+
+  /** What this router can do at this moment. SDKs read it once per connection. */
+  #resultHeaders(): Headers {
+    const { control, access } = this.#parts;
+    const headers = new Headers()
+      .setString(BaseHeader.HelloVersion, versionInfo())
+      .setBool(EdgeHeader.SupportsBindSuccess, true);
+    const bits: number[] = [RouterCapability.MultiChannel, RouterCapability.BindSuccess];
+    if (access.isReady) {
+      headers.setBool(EdgeHeader.SupportsPostureChecks, true);
+      bits.push(RouterCapability.PostureChecks);
+      if (control.takesServiceCircuits) bits.push(RouterCapability.ConnectV2);
+    }
+    return headers.set(EdgeHeader.RouterCapabilities, capabilityMask(bits));
   }
 
   #follow(control: ControlPlane): void {
     this.#stops.push(
       control.onApiSessionRemoved((session) => {
         for (const sdk of [...this.#sdks]) {
-          if (sdk.session.id === session.id) sdk.channel.close(new Error("the API session was removed"));
+          if (isOpaque(sdk, session.id)) sdk.channel.close(new Error("the API session was removed"));
         }
       }),
       control.onApiSessionUpdated((session) => {
-        for (const sdk of this.#sdks) if (sdk.session.id === session.id) sdk.session = session;
+        for (const sdk of this.#sdks) if (isOpaque(sdk, session.id)) sdk.session = opaqueSession(session);
       }),
       control.onSessionRemoved((token) => {
         for (const sdk of this.#sdks) sdk.closeSession(token, SESSION_ENDED);
@@ -218,9 +248,14 @@ export class EdgeListener {
       control.onValidateTerminators(RouterBinding.Edge, (terminator, fix) => this.#hosting.validate(terminator, fix)),
     );
     control.setTokenSource({
-      apiSessionTokens: () => new Set([...this.#sdks].map((sdk) => sdk.session.token)),
-      sessionTokens: () => new Set([...this.#sdks].flatMap((sdk) => [...sdk.sessionTokens()])),
+      // Access tokens are not kept alive: they end by themselves.
+      apiSessionTokens: () => new Set([...this.#opaque()].map((sdk) => sdk.session.token)),
+      sessionTokens: () => new Set([...this.#opaque()].flatMap((sdk) => [...sdk.sessionTokens()])),
     });
+  }
+
+  *#opaque(): Iterable<SdkChannel> {
+    for (const sdk of this.#sdks) if (sdk.session.kind === "opaque") yield sdk;
   }
 
   /** A hello was answered; what the SDK sends is only acted on when it is known who it is. */
@@ -233,7 +268,7 @@ export class EdgeListener {
     const early = new EarlyFrames(channel);
     this.#waiting.set(channel, abort);
     channel.onClose(() => abort.abort());
-    admit(channel, this.#control, {
+    admit(channel, this.#parts, {
       anchors: this.#parts.anchors(),
       timeoutMs: options.lookupApiSessionTimeoutMs,
       signal: abort.signal,
@@ -288,6 +323,8 @@ export class EdgeListener {
     this.#sdks.add(sdk);
     this.#channelsOf.set(identityId, (this.#channelsOf.get(identityId) ?? 0) + 1);
     this.#counters.connects++;
+    // What its device says of itself may be among what came early.
+    this.#tokens.add(sdk);
     sdk.start(early);
     this.#control.identityConnected(connection);
     this.#comings.info({ identityId, peer: connection.remoteAddress }, "SDK connected");
@@ -297,9 +334,14 @@ export class EdgeListener {
       if (left > 0) this.#channelsOf.set(identityId, left);
       else this.#channelsOf.delete(identityId);
       this.#counters.disconnects++;
+      this.#tokens.remove(sdk);
       sdk.channelClosed();
       this.#control.identityDisconnected(connection);
       this.#comings.info({ identityId, peer: connection.remoteAddress, reason: reason?.message }, "SDK disconnected");
     });
   }
+}
+
+function isOpaque({ session }: { readonly session: SdkSession }, id: string): boolean {
+  return session.kind === "opaque" && session.id === id;
 }

@@ -1,4 +1,13 @@
-import { BaseHeader, EdgeHeader, EdgeType, Headers, type Message, type Outgoing } from "@sallyport/wire";
+import {
+  BaseHeader,
+  EdgeErrorCode,
+  EdgeHeader,
+  EdgeType,
+  Headers,
+  type Message,
+  type Outgoing,
+  RetryHint,
+} from "@sallyport/wire";
 
 /** What an SDK is told when its session is unknown, expired or removed: clients compare this text literally. */
 export const INVALID_SESSION = "Invalid Session";
@@ -12,18 +21,59 @@ export const SESSION_ENDED = "session ended";
 /** Bytes of a session token at most. Longer ones, JWTs included, are none, and would not fit into what controllers are asked. */
 export const MAX_SESSION_TOKEN = 16_384;
 
+/** Why something is refused or ended: the text for people, the code and the hint for programs. */
+export interface Denial {
+  readonly text: string;
+  /** See `EdgeErrorCode`. */
+  readonly code: number;
+  readonly retryHint: RetryHint;
+  /** Of posture checks, sorted; empty for other reasons. */
+  readonly failingCheckIds: readonly string[];
+}
+
+export function denial(
+  code: number,
+  text: string,
+  o: { readonly retryHint?: RetryHint | undefined; readonly failingCheckIds?: readonly string[] } = {},
+): Denial {
+  return { code, text, retryHint: o.retryHint ?? retryHintOf(code), failingCheckIds: o.failingCheckIds ?? [] };
+}
+
+/** What a client may do about a refusal; what passes by itself is never {@link RetryHint.NotRetriable}. */
+function retryHintOf(code: number): RetryHint {
+  switch (code) {
+    case EdgeErrorCode.InvalidApiSession:
+    case EdgeErrorCode.InvalidSession:
+    case EdgeErrorCode.WrongSessionType:
+    case EdgeErrorCode.InvalidEdgeRouterForSession:
+      return RetryHint.StartOver;
+    case EdgeErrorCode.Internal:
+    case EdgeErrorCode.PostureCheckFailed:
+      return RetryHint.Default;
+    default:
+      return RetryHint.NotRetriable;
+  }
+}
+
+/** Code and structured error of a denial. The error has no `cause`: clients could not read the whole of it then. */
+export function withDenial(headers: Headers, { text, code, retryHint, failingCheckIds }: Denial): Headers {
+  const failing = failingCheckIds.length === 0 ? {} : { failingPostureCheckIds: failingCheckIds };
+  return headers
+    .setU32(EdgeHeader.ErrorCode, code)
+    .setString(EdgeHeader.StructuredError, JSON.stringify({ message: text, code, retryHint, ...failing }));
+}
+
 /** The end of a connection or listener, or the refusal of one; the text is never empty because clients read meaning into that. */
-export function stateClosed(connId: number, text: string): Outgoing {
-  return {
-    contentType: EdgeType.StateClosed,
-    headers: new Headers().setU32(EdgeHeader.ConnId, connId),
-    body: Buffer.from(text || "closed", "utf8"),
-  };
+export function stateClosed(connId: number, reason: string | Denial): Outgoing {
+  const headers = new Headers().setU32(EdgeHeader.ConnId, connId);
+  const text = typeof reason === "string" ? reason : reason.text;
+  if (typeof reason !== "string") withDenial(headers, reason);
+  return { contentType: EdgeType.StateClosed, headers, body: Buffer.from(text || "closed", "utf8") };
 }
 
 /** The same as an answer to the message with sequence `replyFor`. */
-export function stateClosedFor(request: Message, connId: number, text: string): Outgoing {
-  const out = stateClosed(connId, text);
+export function stateClosedFor(request: Message, connId: number, reason: string | Denial): Outgoing {
+  const out = stateClosed(connId, reason);
   out.headers?.setI32(BaseHeader.ReplyFor, request.sequence);
   return out;
 }

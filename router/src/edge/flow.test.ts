@@ -7,6 +7,7 @@ import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
 import { DataCircuit } from "./data-circuit.ts";
 import { edgeCounters } from "./edge-counters.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
+import { opaqueGrant, opaqueSession } from "./sdk-session.ts";
 
 const PAYLOAD = 1100;
 const HEARTBEAT = 5;
@@ -198,14 +199,14 @@ test("a stuck circuit stops the reading of connections, too, that join the chann
   const underlay = (name: string) => ({ pause: () => paused.add(name), resume: () => paused.delete(name) });
   const underlays = [underlay("first")];
   const channel = { underlays: underlays as unknown as Underlay[], isClosed: false } as unknown as Channel;
-  const session = { id: "s", token: "t", identityId: "i", certFingerprints: [] };
+  const session = opaqueSession({ id: "s", token: "t", identityId: "i", certFingerprints: [] });
   const sdk = new SdkChannel(channel, session, {
     requests: {} as SdkRequests,
     options: DEFAULT_EDGE_OPTIONS,
     counts: edgeCounters(),
     log: silentLogger,
   });
-  const stuck = new DataCircuit(sdk, 1, "token");
+  const stuck = new DataCircuit(sdk, 1, opaqueGrant("token", "Dial"));
   sdk.stopReadingFor(stuck);
   underlays.push(underlay("second"));
   sdk.stopReadingFor(stuck);

@@ -10,9 +10,12 @@ import {
   silentLogger,
 } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import type { Access } from "../access/ports.ts";
 import { controlIdentities, startScriptedControl } from "../testing/scripted-control.ts";
 import { HealthReports, Hosting, type SdkBinding } from "./hosting.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
+import { opaqueSession } from "./sdk-session.ts";
+import { ServicePermissions } from "./service-permissions.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -63,9 +66,9 @@ it("shows the instance of a terminator in an inspection only when the client nam
   const end = await startScriptedControl(await controlIdentities());
   try {
     const controller = await end.connect();
-    const hosting = new Hosting(end.control, silentLogger);
+    const hosting = new Hosting(end.control, new ServicePermissions({} as Access), silentLogger);
     const sdk = {
-      session: { identityId: "id1", token: "at", certFingerprints: [] },
+      session: opaqueSession({ id: "s", identityId: "id1", token: "at", certFingerprints: [] }),
       options: { maxListeners: 10 },
       isTaken: () => false,
       addListener: () => {},

@@ -2,6 +2,7 @@ import { errorText } from "@sallyport/async";
 import {
   boundedLog,
   ConnType,
+  EdgeErrorCode,
   EdgeHeader,
   EdgeType,
   Headers,
@@ -23,6 +24,8 @@ import type {
 } from "../control/control-plane.ts";
 import type { ClientListener } from "./channel-members.ts";
 import {
+  type Denial,
+  denial,
   INVALID_SESSION,
   MAX_SESSION_TOKEN,
   NO_CONTROLLER_FOR_TERMINATOR,
@@ -31,6 +34,8 @@ import {
   stateClosedFor,
 } from "./edge-messages.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
+import { type Grant, isOf, opaqueGrant } from "./sdk-session.ts";
+import { DeniedError, type ServicePermissions } from "./service-permissions.ts";
 
 /** A listener of an SDK on this router, and the terminator that stands for it at the controller. */
 export interface SdkBinding extends ClientListener {
@@ -64,9 +69,13 @@ const FIELDS = [
   EdgeHeader.PublicKey,
 ] as const;
 const MAX_FIELD = 4_096;
+/** Requests of one client that may wait for the data model. */
+const MAX_BINDING = 1_000;
 
 /** The text of a listener that another connection of the same client took over. */
 const TAKEN_OVER = "the listener was taken over by a newer connection";
+
+type Refuse = (reason: string | Denial) => void;
 
 /** What a client changes of its terminator. */
 type BindChange = Pick<TerminatorUpdate, "cost" | "precedence">;
@@ -82,6 +91,7 @@ export function isTerminatorId(address: string): boolean {
  */
 export class Hosting {
   readonly #control: ControlPlane;
+  readonly #permissions: ServicePermissions;
   readonly #log: Logger;
   readonly #byIdentity = new Map<string, Set<SdkBinding>>();
   readonly #byTerminator = new Map<string, SdkBinding>();
@@ -90,8 +100,9 @@ export class Hosting {
   readonly #changes = new Map<SdkBinding, BindChange>();
   readonly #health: HealthReports;
 
-  constructor(control: ControlPlane, log: Logger) {
+  constructor(control: ControlPlane, permissions: ServicePermissions, log: Logger) {
     this.#control = control;
+    this.#permissions = permissions;
     this.#health = new HealthReports((binding, checkPassed) =>
       control.healthEvent({ ...this.#credentials(binding), checkPassed }),
     );
@@ -107,35 +118,69 @@ export class Hosting {
     const known = this.#byTerminator.get(address);
     if (known !== undefined) return known;
     const token = address.startsWith(LEGACY_PREFIX) ? address.slice(LEGACY_PREFIX.length) : address;
-    for (const binding of this.#byTerminator.values()) if (binding.sessionToken === token) return binding;
+    for (const binding of this.#byTerminator.values()) if (binding.grant.sessionToken === token) return binding;
     return undefined;
   }
 
   bind(sdk: SdkChannel, connId: number, message: Message): void {
-    const sessionToken = message.body.toString("utf8");
-    const refuse = (text: string): void => sdk.send(stateClosedFor(message, connId, text));
-    const obstacle = this.#obstacle(message, sessionToken);
+    const refuse = (reason: string | Denial): void => sdk.send(stateClosedFor(message, connId, reason));
+    const grant = opaqueGrant(message.body.toString("utf8"), "Bind");
+    const obstacle = this.#obstacle(message, grant);
     if (obstacle !== undefined) {
       refuse(obstacle);
       return;
     }
+    if (sdk.session.kind === "opaque") this.#take(sdk, connId, message, grant, refuse);
+    else this.#askFirst(sdk, connId, message, grant, refuse);
+  }
+
+  /** The bearer of an access token hosts what the data model grants. */
+  #askFirst(sdk: SdkChannel, connId: number, message: Message, unread: Grant, refuse: Refuse): void {
+    const { session } = sdk;
+    if (session.kind === "opaque") return;
+    // A listener that is bound again keeps its id meanwhile.
+    const isReserved = !sdk.isTaken(connId);
+    const abort = new AbortController();
+    if (sdk.connecting >= MAX_BINDING) {
+      refuse(`${MAX_BINDING} requests of this client are waiting; try again later`);
+      return;
+    }
+    if (isReserved) sdk.addConnecting(connId, { grant: unread, abort });
+    const free = () => {
+      if (isReserved) sdk.removeConnecting(connId);
+    };
+    this.#permissions
+      .ofToken(session, unread.sessionToken, "Bind", abort.signal)
+      .then((grant) => {
+        free();
+        if (!sdk.channel.isClosed) this.#take(sdk, connId, message, grant, refuse);
+      })
+      .catch((error: unknown) => {
+        free();
+        this.#log.debug({ err: error, identityId: session.identityId, connId }, "bind refused");
+        refuse(error instanceof DeniedError ? error.denial : errorText(error));
+      });
+  }
+
+  #take(sdk: SdkChannel, connId: number, message: Message, grant: Grant, refuse: Refuse): void {
+    const { identityId } = sdk.session;
     const listenerId = message.headers.get(EdgeHeader.ListenerId);
-    const listenerKey =
-      listenerId === undefined ? undefined : `${sdk.session.identityId}/${listenerId.toString("hex")}`;
+    const listenerKey = listenerId === undefined ? undefined : `${identityId}/${listenerId.toString("hex")}`;
     const previous = listenerKey === undefined ? undefined : this.#byListener.get(listenerKey);
-    const isDuplicate = previous?.sdk === sdk && previous.connId === connId && previous.sessionToken === sessionToken;
+    const isDuplicate =
+      previous?.sdk === sdk && previous.connId === connId && previous.grant.sessionToken === grant.sessionToken;
     if (!isDuplicate && sdk.isTaken(connId)) {
       refuse(`connection id ${connId} is already in use on this channel`);
       return;
     }
-    const own = this.#byIdentity.get(sdk.session.identityId) ?? new Set();
+    const own = this.#byIdentity.get(identityId) ?? new Set();
     if (previous === undefined && own.size >= sdk.options.maxListeners) {
       refuse(`this client has ${own.size} listeners here, which is the most one may have`);
       return;
     }
-    const binding = this.#bindingOf(sdk, connId, message, previous?.terminatorId, listenerKey);
+    const binding = this.#bindingOf(sdk, connId, message, grant, previous?.terminatorId, listenerKey);
     if (previous !== undefined) this.#replace(previous, isDuplicate);
-    this.#byIdentity.set(sdk.session.identityId, own.add(binding));
+    this.#byIdentity.set(identityId, own.add(binding));
     this.#byTerminator.set(binding.terminatorId, binding);
     if (listenerKey !== undefined) this.#byListener.set(listenerKey, binding);
     sdk.addListener(binding);
@@ -147,12 +192,22 @@ export class Hosting {
   }
 
   /** Why a bind is refused, whatever else this client hosts. */
-  #obstacle(message: Message, sessionToken: string): string | undefined {
+  #obstacle(message: Message, { sessionToken, sessionId }: Grant): string | Denial | undefined {
     if (!this.#control.isConnected()) return NO_CONTROLLER_FOR_TERMINATOR;
-    if (sessionToken.length > MAX_SESSION_TOKEN || this.#control.wasSessionRemoved(sessionToken))
-      return INVALID_SESSION;
+    const isRemoved = (name: string | undefined) => name !== undefined && this.#control.wasSessionRemoved(name);
+    if (sessionToken.length > MAX_SESSION_TOKEN || isRemoved(sessionToken) || isRemoved(sessionId))
+      return denial(EdgeErrorCode.InvalidSession, INVALID_SESSION);
     const tooLong = FIELDS.find((key) => (message.headers.get(key)?.length ?? 0) > MAX_FIELD);
     return tooLong === undefined ? undefined : `header ${tooLong} is longer than ${MAX_FIELD} bytes`;
+  }
+
+  /** The API session of a channel has another token: what is created or changed from now on is so by that. */
+  renewed(sdk: SdkChannel): void {
+    for (const binding of this.#byIdentity.get(sdk.session.identityId) ?? []) {
+      if (binding.sdk !== sdk) continue;
+      const { terminatorId, ...credentials } = this.#credentials(binding);
+      this.#control.renewCredentials(terminatorId, credentials);
+    }
   }
 
   #remove(binding: SdkBinding): void {
@@ -168,22 +223,22 @@ export class Hosting {
   }
 
   /** Ends a listener and tells its SDK why. */
-  close(binding: SdkBinding, reason: string): void {
+  close(binding: SdkBinding, reason: string | Denial): void {
     binding.sdk.send(stateClosed(binding.connId, reason));
     this.#remove(binding);
   }
 
-  /** A bind session was removed. */
-  closeSession(token: string): void {
+  /** A bind session was removed, which its token or its id names. */
+  closeSession(tokenOrId: string): void {
     for (const binding of [...this.#byTerminator.values()]) {
-      if (binding.sessionToken === token) this.close(binding, SESSION_ENDED);
+      if (isOf(binding.grant, tokenOrId)) this.close(binding, SESSION_ENDED);
     }
   }
 
   /** The controller no longer has a terminator that it had confirmed. */
   terminatorLost(terminatorId: string, outcome: TerminatorAnswer): void {
     const binding = this.#byTerminator.get(terminatorId);
-    if (binding !== undefined) this.close(binding, textOf(outcome));
+    if (binding !== undefined) this.close(binding, reasonOf(outcome));
   }
 
   #change(binding: SdkBinding, message: Message): void {
@@ -238,6 +293,7 @@ export class Hosting {
     sdk: SdkChannel,
     connId: number,
     message: Message,
+    grant: Grant,
     terminatorId: string | undefined,
     listenerKey: string | undefined,
   ): SdkBinding {
@@ -247,7 +303,7 @@ export class Hosting {
       terminatorId: terminatorId ?? randomBase62Id(),
       sdk,
       connId,
-      sessionToken: message.body.toString("utf8"),
+      grant,
       listenerKey,
       instanceId: h.getString(EdgeHeader.TerminatorIdentity) ?? "",
       routerProvidedConnIds,
@@ -259,6 +315,7 @@ export class Hosting {
       ended: new AbortController(),
       update: (change) => this.#change(binding, change),
       healthEvent: (event) => this.#health.report(binding, event.headers.getBool(EdgeHeader.HealthStatus) ?? false),
+      close: (reason) => this.close(binding, reason),
       remove: () => this.#remove(binding),
     };
     return binding;
@@ -304,7 +361,7 @@ export class Hosting {
     );
     if (this.#byTerminator.get(binding.terminatorId) !== binding) return;
     if (outcome.result !== TerminatorResult.Success) {
-      this.close(binding, textOf(outcome));
+      this.close(binding, reasonOf(outcome));
       return;
     }
     if (binding.wantsBindSuccess) {
@@ -317,7 +374,7 @@ export class Hosting {
   /** Clients too old for listener ids leave their old listener behind when they bind again. */
   #closeOlder(binding: SdkBinding): void {
     for (const other of [...this.#byTerminator.values()]) {
-      const same = other.sessionToken === binding.sessionToken && other.instanceId === binding.instanceId;
+      const same = other.grant.sessionToken === binding.grant.sessionToken && other.instanceId === binding.instanceId;
       if (other !== binding && same && other.listenerKey === undefined) this.close(other, TAKEN_OVER);
     }
   }
@@ -325,16 +382,17 @@ export class Hosting {
   #credentials(binding: SdkBinding): SdkCredentials & { terminatorId: string } {
     return {
       terminatorId: binding.terminatorId,
-      sessionToken: binding.sessionToken,
+      sessionToken: binding.grant.sessionToken,
       apiSessionToken: binding.sdk.session.token,
-      fingerprints: binding.sdk.session.certFingerprints,
+      fingerprints: binding.sdk.session.fingerprints,
     };
   }
 }
 
-function textOf(outcome: TerminatorAnswer): string {
-  if (outcome.result === TerminatorResult.FailedInvalidSession) return INVALID_SESSION;
-  return outcome.message || "the controller refused the terminator";
+function reasonOf({ result, message, errorCode, retryHint }: TerminatorAnswer): string | Denial {
+  const isSession = result === TerminatorResult.FailedInvalidSession;
+  const text = isSession ? INVALID_SESSION : message || "the controller refused the terminator";
+  return errorCode === undefined ? text : denial(errorCode, text, { retryHint });
 }
 
 const INTERVAL_MS = 1_000;

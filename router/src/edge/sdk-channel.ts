@@ -1,5 +1,4 @@
 import {
-  type ApiSessionRecord,
   BaseType,
   type Channel,
   ChannelClosedError,
@@ -19,12 +18,13 @@ import {
 } from "@sallyport/wire";
 import { CountedOutput, linkCounters } from "../forwarder/counted-output.ts";
 import type { TransitRoom } from "../forwarder/transit-queue.ts";
-import type { CircuitCarrier, ClientCircuit, ClientListener, PendingConnect } from "./channel-members.ts";
+import type { CircuitCarrier, ClientCircuit, ClientListener, PendingRequest } from "./channel-members.ts";
 import type { EdgeCounters } from "./edge-counters.ts";
 import { connIdOf, stateClosed, stateClosedFor, XGRESS_CLOSED } from "./edge-messages.ts";
 import { SdkCircuit } from "./flow-control/sdk-circuit.ts";
 import { SdkCircuits } from "./flow-control/sdk-circuits.ts";
 import type { EdgeOptions } from "./options.ts";
+import { isOf, type SdkSession } from "./sdk-session.ts";
 import { traceAnswerToSdk, traceFromSdk, traceResponseFromSdk } from "./trace-route.ts";
 
 const LAST_CONN_ID = 0xffff_ffff;
@@ -34,7 +34,12 @@ const LONG_DATA_MS = 5;
 /** What the services of the edge do with the requests of an SDK. */
 export interface SdkRequests {
   connect(sdk: SdkChannel, connId: number, message: Message): void;
+  connectByService(sdk: SdkChannel, connId: number, message: Message): void;
   bind(sdk: SdkChannel, connId: number, message: Message): void;
+  /** The channel has a circuit or a listener more. */
+  granted(sdk: SdkChannel): void;
+  /** Messages about the whole channel, by content type. */
+  readonly ofChannel: ReadonlyMap<number, (sdk: SdkChannel, message: Message) => void>;
 }
 
 /**
@@ -43,8 +48,8 @@ export interface SdkRequests {
  */
 export class SdkChannel implements CircuitCarrier {
   readonly channel: Channel;
-  /** Follows the controller's updates: a session may get other certificates. */
-  session: ApiSessionRecord;
+  /** Follows updates: a session may get other certificates, and another token. */
+  session: SdkSession;
   /** Of the listener it came by. */
   readonly options: EdgeOptions;
   readonly #requests: SdkRequests;
@@ -57,14 +62,14 @@ export class SdkChannel implements CircuitCarrier {
   readonly #connections = new Map<number, ClientCircuit>();
   readonly #circuits = new SdkCircuits();
   readonly #listeners = new Map<number, ClientListener>();
-  readonly #connecting = new Map<number, PendingConnect>();
+  readonly #connecting = new Map<number, PendingRequest>();
   readonly #stoppedBy = new Set<ClientCircuit>();
   #outputs: CountedOutput[] = [];
   #nextConnId: number = FIRST_ROUTER_CONN_ID;
 
   constructor(
     channel: Channel,
-    session: ApiSessionRecord,
+    session: SdkSession,
     o: {
       requests: SdkRequests;
       options: EdgeOptions;
@@ -102,6 +107,7 @@ export class SdkChannel implements CircuitCarrier {
     const requests = this.#requests;
     return new Map<number, (message: Message) => void>([
       [EdgeType.Connect, (message) => this.#request(message, (id) => requests.connect(this, id, message))],
+      [EdgeType.ConnectV2, (message) => this.#request(message, (id) => requests.connectByService(this, id, message))],
       [EdgeType.Bind, (message) => this.#request(message, (id) => requests.bind(this, id, message))],
       [EdgeType.StateClosed, (message) => this.#closedBySdk(message)],
       [EdgeType.Unbind, (message) => this.#unbind(message)],
@@ -112,6 +118,7 @@ export class SdkChannel implements CircuitCarrier {
       [XgressType.Control, (message) => this.#circuits.control(message)],
       [XgressType.Close, (message) => this.#circuits.close(message)],
       [EdgeType.ConnInspectRequest, (message) => this.#inspect(message)],
+      ...[...requests.ofChannel].map(([type, handle]) => [type, (message: Message) => handle(this, message)] as const),
     ]);
   }
 
@@ -178,7 +185,7 @@ export class SdkChannel implements CircuitCarrier {
     return this.#connecting.size;
   }
 
-  addConnecting(connId: number, pending: PendingConnect): void {
+  addConnecting(connId: number, pending: PendingRequest): void {
     this.#connecting.set(connId, pending);
   }
 
@@ -189,6 +196,7 @@ export class SdkChannel implements CircuitCarrier {
   addConnection(connection: ClientCircuit): void {
     this.#connections.set(connection.connId, connection);
     if (connection instanceof SdkCircuit) this.#circuits.add(connection);
+    this.#requests.granted(this);
   }
 
   forget(connection: ClientCircuit): void {
@@ -198,6 +206,7 @@ export class SdkChannel implements CircuitCarrier {
 
   addListener(listener: ClientListener): void {
     this.#listeners.set(listener.connId, listener);
+    this.#requests.granted(this);
   }
 
   removeListener(listener: ClientListener): void {
@@ -211,20 +220,29 @@ export class SdkChannel implements CircuitCarrier {
 
   /** Tokens of the dial and bind sessions in use on this channel. */
   *sessionTokens(): Iterable<string> {
-    for (const connection of this.#connections.values()) yield connection.sessionToken;
-    for (const listener of this.#listeners.values()) yield listener.sessionToken;
-    for (const pending of this.#connecting.values()) yield pending.sessionToken;
+    for (const { grant } of this.#grants()) if (grant.sessionToken !== "") yield grant.sessionToken;
+  }
+
+  /** Circuits and listeners, with what they exist by. */
+  grants(): (ClientCircuit | ClientListener)[] {
+    return [...this.#connections.values(), ...this.#listeners.values()];
+  }
+
+  *#grants(): Iterable<ClientCircuit | ClientListener | PendingRequest> {
+    yield* this.#connections.values();
+    yield* this.#listeners.values();
+    yield* this.#connecting.values();
   }
 
   // Ends --------------------------------------------------------------------------------------------------------------
 
-  /** A dial session was removed: its connections end, and dials with it are given up. */
-  closeSession(token: string, reason: string): void {
+  /** A session was removed, which its token or its id names: its connections end, and requests with it are given up. */
+  closeSession(tokenOrId: string, reason: string): void {
     for (const connection of [...this.#connections.values()]) {
-      if (connection.sessionToken === token) connection.close(reason);
+      if (isOf(connection.grant, tokenOrId)) connection.close(reason);
     }
-    for (const pending of this.#connecting.values()) {
-      if (pending.sessionToken === token) pending.abort.abort(new Error(reason));
+    for (const pending of [...this.#connecting.values()]) {
+      if (isOf(pending.grant, tokenOrId)) pending.abort.abort(new Error(reason));
     }
   }
 
@@ -233,7 +251,8 @@ export class SdkChannel implements CircuitCarrier {
     clearInterval(this.#signOfLife);
     const listeners = [...this.#listeners.values()];
     this.#listeners.clear();
-    for (const pending of this.#connecting.values()) pending.abort.abort(new Error("the client's connection was lost"));
+    for (const pending of [...this.#connecting.values()])
+      pending.abort.abort(new Error("the client's connection was lost"));
     this.#connecting.clear();
     for (const connection of [...this.#connections.values()]) connection.channelClosed();
     for (const listener of listeners) listener.remove();

@@ -6,6 +6,8 @@ import type {
   HealthEvent,
   IdentityChannel,
   SdkCircuitRequest,
+  SdkCredentials,
+  ServiceCircuitRequest,
   TerminatorAnswer,
   TerminatorRequest,
   TerminatorUpdate,
@@ -24,13 +26,15 @@ export class TestControl implements ControlPlane {
   readonly updates: TerminatorUpdate[] = [];
   /** Updates are answered when this is. */
   updateAnswered: Promise<void> = Promise.resolve();
+  readonly serviceDials: ServiceCircuitRequest[] = [];
+  readonly renewals: (SdkCredentials & { terminatorId: string })[] = [];
   readonly healthEvents: HealthEvent[] = [];
   readonly removedTerminators: string[] = [];
   readonly online = new Map<string, IdentityChannel>();
   readonly validators = new Map<string, TerminatorValidator>();
   tokens: { apiSessionTokens(): Iterable<string>; sessionTokens(): Iterable<string> } | undefined;
   /** Answers to the next terminator creations; success when empty. */
-  terminatorOutcomes: { result: TerminatorResult; message: string }[] = [];
+  terminatorOutcomes: Omit<TerminatorAnswer, "terminatorId">[] = [];
   readonly #apiSessionRemoved = new Listeners<[session: ApiSessionRecord]>();
   readonly #sessionRemoved = new Listeners<[token: string]>();
   readonly #terminatorLost = new Listeners<[id: string, outcome: TerminatorAnswer]>();
@@ -85,6 +89,17 @@ export class TestControl implements ControlPlane {
     // The real one waits for a controller first.
     if (!this.connected) throw new NoControllerError("creating a circuit", request.timeoutMs ?? 0);
     return this.#network.createCircuit(this.routerId, request);
+  }
+
+  takesServiceCircuits = true;
+
+  async createServiceCircuit(request: ServiceCircuitRequest): Promise<CircuitCreated> {
+    this.serviceDials.push(request);
+    return this.#network.createCircuit(this.routerId, request);
+  }
+
+  renewCredentials(terminatorId: string, credentials: SdkCredentials): void {
+    this.renewals.push({ terminatorId, ...credentials });
   }
 
   async createTerminator(request: TerminatorRequest): Promise<TerminatorAnswer> {

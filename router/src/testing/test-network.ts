@@ -11,7 +11,9 @@ import {
   TlsPort,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
-import type { CircuitCreated, SdkCircuitRequest } from "../control/control-plane.ts";
+import { RouterAccess } from "../access/access.ts";
+import { TestKey, TestModel } from "../access/testing/test-model.ts";
+import type { CircuitCreated, SdkCircuitRequest, ServiceCircuitRequest } from "../control/control-plane.ts";
 import { EdgeCtrlError } from "../control/errors.ts";
 import { type EdgeCounters, edgeCounters } from "../edge/edge-counters.ts";
 import { EdgeListener } from "../edge/edge-listener.ts";
@@ -47,15 +49,23 @@ export class TestNetwork {
   /** Circuits in order of creation, with the routers of their path. */
   readonly circuits = new Map<string, string[]>();
   readonly faults: Fault[] = [];
+  /** What routers know of identities and services, for SDKs with access tokens. */
+  readonly model = new TestModel();
+  readonly access: RouterAccess;
+  /** Signs tokens. */
+  readonly key = new TestKey("k1");
   #links = new Map<string, string>();
 
   private constructor(authority: TestAuthority, log: Logger) {
     this.authority = authority;
     this.log = log;
+    this.access = new RouterAccess({ source: this.model, log });
   }
 
   static async create(log: Logger = silentLogger): Promise<TestNetwork> {
-    return new TestNetwork(await TestAuthority.create(), log);
+    const network = new TestNetwork(await TestAuthority.create(), log);
+    await network.model.put(network.key.event);
+    return network;
   }
 
   async addRouter(
@@ -126,12 +136,13 @@ export class TestNetwork {
     return token;
   }
 
-  async createCircuit(routerId: string, request: SdkCircuitRequest): Promise<CircuitCreated> {
-    const session = this.sessions.get(request.sessionToken);
-    if (session === undefined) throw new EdgeCtrlError(3, "invalid session");
-    if (session.type !== "Dial") throw new EdgeCtrlError(4, "incorrect session type");
-    const terminator = [...this.terminators.values()].find((t) => t.service === session.service);
-    if (terminator === undefined) throw new EdgeCtrlError(1, `service ${session.service} has no terminators`);
+  async createCircuit(
+    routerId: string,
+    request: SdkCircuitRequest | ServiceCircuitRequest,
+  ): Promise<CircuitCreated> {
+    const service = "serviceId" in request ? request.serviceId : this.#dialled(request.sessionToken);
+    const terminator = [...this.terminators.values()].find((t) => t.service === service);
+    if (terminator === undefined) throw new EdgeCtrlError(1, `service ${service} has no terminators`);
     const circuitId = randomBase62Id();
     const path = routerId === terminator.routerId ? [routerId] : [routerId, ...this.via, terminator.routerId];
     const ingress = randomBase62Id();
@@ -145,6 +156,13 @@ export class TestNetwork {
       tags: new Map(),
       controllerId: "ctrl",
     };
+  }
+
+  #dialled(sessionToken: string): string {
+    const session = this.sessions.get(sessionToken);
+    if (session === undefined) throw new EdgeCtrlError(3, "invalid session");
+    if (session.type !== "Dial") throw new EdgeCtrlError(4, "incorrect session type");
+    return session.service;
   }
 
   /** Sends the routes of a path again, as after the loss of a link. */
@@ -163,6 +181,7 @@ export class TestNetwork {
   /** Stops the routers. @throws Error when one of them lost track of who owns a frame */
   async close(): Promise<void> {
     for (const router of this.routers.values()) await router.close();
+    this.access.close();
     for (const { id, forwarder } of this.routers.values()) {
       const times = forwarder.pool.givenTwice;
       if (times > 0) throw new Error(`router ${id} gave frames back twice, ${times} times`);
@@ -278,6 +297,7 @@ export class TestRouter {
       counters,
       ports: [{ port, options: { ...DEFAULT_EDGE_OPTIONS, ...o.edge } }],
       control,
+      access: network.access,
       forwarder,
       anchors: () => identity.anchors,
       log: network.log,

@@ -290,7 +290,8 @@ export class DataModelFeed {
         if (!isCurrent()) return resolve(false);
         const { source } = this.#parts;
         const own = subscription.isAhead ? `${source.timeline}/${router.id}` : undefined;
-        const isWhole = router.can(RouterCapability.MultiChannel);
+        // This project's routers put a state in force when all of its parts are there, however large it is.
+        const isWhole = router.isOfGeneration2;
         const { index, timeline, body, rest } = await source.state({ timeline: own, isWhole });
         if (!isCurrent() || !sendFor(router, subscription, EdgeCtrlType.DataState, body)) return resolve(false);
         this.#stateAt.set(router.id, performance.now());

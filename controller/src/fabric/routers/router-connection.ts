@@ -43,7 +43,7 @@ const MAX_WAITING = 4_000;
 /** Bytes of the requests of one router in a pool. One request is taken whatever its size. */
 const MAX_BYTES = 64 * 1024 * 1024;
 /** The first generation whose routers evaluate posture checks. */
-const SINCE_POSTURE = [2, 0, 0] as const;
+const GENERATION_2 = [2, 0, 0] as const;
 /** Everything that writes to the store keeps its order: a terminator's removal must not overtake its creation. */
 const MAX_WRITES_WAITING = 10_000;
 
@@ -120,7 +120,12 @@ export class RouterConnection {
   /** Does it evaluate the posture checks of identities with access tokens? OpenZiti's routers do since 2.0.0, and say so since 2.1. */
   get checksPosture(): boolean {
     if (this.can(RouterCapability.PostureChecks)) return true;
-    return this.can(RouterCapability.MultiChannel) && isAtLeast(this.version.version, SINCE_POSTURE);
+    return this.isOfGeneration2;
+  }
+
+  /** A router of OpenZiti 2.x; this project's announce some of the same, and are not. */
+  get isOfGeneration2(): boolean {
+    return this.can(RouterCapability.MultiChannel) && isAtLeast(this.version.version, GENERATION_2);
   }
 
   /**

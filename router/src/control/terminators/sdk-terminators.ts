@@ -7,7 +7,7 @@ import {
   TerminatorResult,
 } from "@sallyport/wire";
 import type { TerminatorRequest } from "../control-plane.ts";
-import { ControlError } from "../errors.ts";
+import { ControlError, knownHint } from "../errors.ts";
 import type { TerminatorProtocol } from "./terminator-registry.ts";
 
 /** How terminators of applications are created: 20216, by the tokens of their sessions (docs/protocol/control.md, "Terminators"). */
@@ -43,7 +43,10 @@ export const sdkTerminatorMessages: TerminatorProtocol<TerminatorRequest> = {
 
   read(message) {
     const response = decodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, message.body);
-    return { terminatorId: response.terminatorId, result: response.result, message: response.msg };
+    const { terminatorId, result, msg, errorCode, retryHint } = response;
+    // Older controllers send neither a code nor a hint.
+    const reason = errorCode === 0 ? {} : { errorCode, retryHint: knownHint(retryHint) };
+    return { terminatorId, result, message: msg, ...reason };
   },
 
   /** The application is told of every failure but busy, and asks again itself. */

@@ -156,12 +156,12 @@ export class TerminatorRegistry<R extends KeptTerminator> {
     return entry;
   }
 
-  /** What was changed at the controllers is what is created when it has to be created again. */
-  revise(id: string, o: { cost?: number | undefined; precedence?: Precedence | undefined }): void {
+  /** What was changed is what is created when it has to be created again. */
+  revise(id: string, change: { readonly [K in keyof R]?: R[K] | undefined }): void {
     const entry = this.#entries.get(id);
     if (entry === undefined) return;
-    const { cost = entry.request.cost, precedence = entry.request.precedence } = o;
-    entry.request = { ...entry.request, cost, precedence };
+    const said = Object.entries(change).filter(([, value]) => value !== undefined);
+    entry.request = { ...entry.request, ...Object.fromEntries(said) };
   }
 
   /** Stops caring for these terminators; the removal at the controllers is another matter. */

@@ -20,14 +20,15 @@ import type { Forwarder } from "../../forwarder/forwarder.ts";
 import type { EndPath, LocalEnd } from "../../forwarder/local-end.ts";
 import { OutputDestination } from "../../forwarder/output-destination.ts";
 import type { CircuitCarrier } from "../channel-members.ts";
-import { stateClosed, UNROUTED } from "../edge-messages.ts";
+import { type Denial, stateClosed, UNROUTED } from "../edge-messages.ts";
+import type { Grant } from "../sdk-session.ts";
 import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "../trace-route.ts";
 
 /** An SDK that takes nothing at all for long gets no more acknowledgements, and no traces. */
 const MAX_ACK_BACKLOG = 8 * 1024 * 1024;
 
 export interface SdkCircuitParts
-  extends Pick<SdkCircuit, "sdk" | "connId" | "sessionToken" | "circuitId" | "address" | "side" | "carriesDatagrams"> {
+  extends Pick<SdkCircuit, "sdk" | "connId" | "grant" | "circuitId" | "address" | "side" | "carriesDatagrams"> {
   readonly forwarder: Forwarder;
 }
 
@@ -39,8 +40,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   readonly kind = "sdk" as const;
   readonly sdk: CircuitCarrier;
   readonly connId: number;
-  /** Token of the dial or bind session it was made with. */
-  readonly sessionToken: string;
+  readonly grant: Grant;
   readonly circuitId: string;
   /** Given by the controller; the SDK is told. */
   readonly address: string;
@@ -56,7 +56,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
     super({ pool, budget: parts.sdk.roomOf(budget) });
     this.sdk = parts.sdk;
     this.connId = parts.connId;
-    this.sessionToken = parts.sessionToken;
+    this.grant = parts.grant;
     this.circuitId = parts.circuitId;
     this.address = parts.address;
     this.side = parts.side;
@@ -164,7 +164,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   // Ends --------------------------------------------------------------------------------------------------------------
 
   /** Ends the circuit from this side, telling the SDK why. */
-  close(reason: string): void {
+  close(reason: string | Denial): void {
     this.#tell(reason);
     this.#end(true);
   }
@@ -178,7 +178,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
     this.#end(false);
   }
 
-  #tell(reason: string): void {
+  #tell(reason: string | Denial): void {
     if (!this.#ended) this.sdk.send(stateClosed(this.connId, reason), this.outputFor()?.underlay);
   }
 

@@ -1,0 +1,123 @@
+import { abortable, pause } from "@sallyport/async";
+import { EdgeErrorCode, PeerData, type Permission } from "@sallyport/wire";
+import { type Access, type AccessVerdict, TokenRefusedError } from "../access/ports.ts";
+import { type Denial, denial, INVALID_SESSION } from "./edge-messages.ts";
+import { type Grant, isJwt, type TokenSession } from "./sdk-session.ts";
+
+/** A request is refused with a denial that programs read. */
+export class DeniedError extends Error {
+  override readonly name = "DeniedError";
+  readonly denial: Denial;
+
+  constructor(reason: Denial) {
+    super(reason.text);
+    this.denial = reason;
+  }
+}
+
+/**
+ * How long a request waits for a policy that would allow it: a client may hear of one from its controller before this router does.
+ */
+const MODEL_LAG_MS = 1_000;
+
+/**
+ * What the bearer of an access token may dial and host here, by the data model (docs/protocol/edge.md, "Access tokens"). Sessions with
+ * opaque tokens are not asked about: their controllers decide.
+ */
+export class ServicePermissions {
+  readonly #access: Access;
+
+  constructor(access: Access) {
+    this.#access = access;
+  }
+
+  /** @throws DeniedError, or the signal's reason */
+  async ofToken(session: TokenSession, token: string, type: Permission, signal: AbortSignal): Promise<Grant> {
+    if (!isJwt(token)) throw new DeniedError(denial(EdgeErrorCode.InvalidSession, INVALID_SESSION));
+    try {
+      const { sessionId, serviceId, type: isFor } = await this.#access.serviceToken(token, session.claims);
+      if (isFor !== type) throw new DeniedError(denial(EdgeErrorCode.WrongSessionType, "incorrect session type"));
+      return await this.#allowed(session, { sessionToken: token, sessionId, type, serviceId }, signal);
+    } catch (error) {
+      if (!(error instanceof TokenRefusedError)) throw error;
+      throw new DeniedError(denial(EdgeErrorCode.InvalidSession, INVALID_SESSION));
+    }
+  }
+
+  /** A dial without a session. @throws DeniedError, or the signal's reason */
+  async ofService(session: TokenSession, service: { id: string } | { name: string }, signal: AbortSignal) {
+    const idOf = () => ("id" in service ? service.id : this.#access.serviceIdOf(service.name));
+    const isKnown = await this.#isSoon(() => idOf() !== undefined, signal);
+    const serviceId = idOf();
+    if (!isKnown || serviceId === undefined) throw new DeniedError(denialOf(UNKNOWN_SERVICE));
+    const grant: Grant = { sessionToken: "", sessionId: undefined, type: "Dial", serviceId };
+    return await this.#allowed(session, grant, signal);
+  }
+
+  /** Why a grant does not hold at this moment; undefined: it holds, or a controller decides about it. */
+  denial(session: TokenSession, grant: Grant): Denial | undefined {
+    const verdict = this.verdict(session, grant);
+    return verdict === undefined || verdict.isAllowed ? undefined : denialOf(verdict);
+  }
+
+  verdict({ identityId, id: apiSessionId }: TokenSession, { serviceId, type }: Grant): AccessVerdict | undefined {
+    return serviceId === undefined ? undefined : this.#access.may({ identityId, apiSessionId, serviceId, type });
+  }
+
+  /** What the host of a service is told about the dialling identity. */
+  dialer({ identityId }: TokenSession): Map<number, Buffer> {
+    const name = this.#access.identityName(identityId);
+    const told = new Map([[PeerData.DialerIdentityId as number, Buffer.from(identityId, "utf8")]]);
+    if (name !== undefined) told.set(PeerData.DialerIdentityName, Buffer.from(name, "utf8"));
+    return told;
+  }
+
+  async #allowed(session: TokenSession, grant: Grant, signal: AbortSignal): Promise<Grant> {
+    await this.#isSoon(() => !mayCome(this.verdict(session, grant)), signal);
+    const reason = this.denial(session, grant);
+    if (reason !== undefined) throw new DeniedError(reason);
+    return grant;
+  }
+
+  /** Whether something holds now, or after a change within the time that changes need. */
+  async #isSoon(holds: () => boolean, signal: AbortSignal): Promise<boolean> {
+    const until = performance.now() + MODEL_LAG_MS;
+    while (!holds()) {
+      const leftMs = until - performance.now();
+      if (leftMs <= 0) return false;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const end = new AbortController();
+      const stop = this.#access.onChange(() => resolve());
+      try {
+        await abortable(Promise.race([promise, pause(leftMs, end.signal)]), signal);
+      } finally {
+        stop();
+        end.abort();
+      }
+    }
+    return true;
+  }
+}
+
+type Refusal = Extract<AccessVerdict, { isAllowed: false }>;
+
+const UNKNOWN_SERVICE: Refusal = { isAllowed: false, reason: "unknown service", failingCheckIds: [] };
+
+function mayCome(verdict: AccessVerdict | undefined): boolean {
+  if (verdict === undefined || verdict.isAllowed) return false;
+  return verdict.reason === "unknown service" || verdict.reason === "no policy";
+}
+
+function denialOf({ reason, failingCheckIds }: Refusal): Denial {
+  switch (reason) {
+    case "unknown service":
+      return denial(EdgeErrorCode.InvalidService, "service not found");
+    case "no identity":
+    case "disabled":
+      return denial(EdgeErrorCode.InvalidApiSession, "the identity is unknown or disabled");
+    case "no policy":
+      return denial(EdgeErrorCode.AccessDenied, "access denied: no policy grants it");
+    case "posture":
+      return denial(EdgeErrorCode.PostureCheckFailed, "access denied: posture checks fail", { failingCheckIds });
+  }
+}

@@ -1,0 +1,225 @@
+import { errorText, TimeSlice } from "@sallyport/async";
+import { MAX_POSTURE_BYTES } from "@sallyport/posture";
+import {
+  decodeControl,
+  EdgeErrorCode,
+  EdgeType,
+  edgeClientPb,
+  Headers,
+  type Logger,
+  type Message,
+} from "@sallyport/wire";
+import { type Access, type AccessChange, type AccessClaims, TokenRefusedError } from "../access/ports.ts";
+import { CLOCK_LEEWAY_MS } from "../control/data-model/network-model.ts";
+import { type Denial, denial, withDenial } from "./edge-messages.ts";
+import type { Hosting } from "./hosting.ts";
+import type { SdkChannel } from "./sdk-channel.ts";
+import { type TokenSession, tokenSession } from "./sdk-session.ts";
+import { DeniedError, type ServicePermissions } from "./service-permissions.ts";
+
+export interface TokenChannelsOptions {
+  readonly access: Access;
+  readonly permissions: ServicePermissions;
+  readonly hosting: Hosting;
+  readonly log: Logger;
+}
+
+const LOOK_MS = 1_000;
+
+/**
+ * The channels with access tokens. Their rights are looked at again whenever the data model, a revocation or the posture of
+ * the device changes, and when time alone changes them: channels, circuits and listeners that are no longer allowed end
+ * (docs/protocol/edge.md, "Access tokens").
+ */
+export class TokenChannels {
+  readonly #o: TokenChannelsOptions;
+  /** By API session. */
+  readonly #sessions = new Map<string, Set<SdkChannel>>();
+  /** When time alone may end something of a channel. */
+  readonly #dueAt = new Map<SdkChannel, number>();
+  readonly #toCheck = new Set<SdkChannel>();
+  readonly #timer: NodeJS.Timeout;
+  readonly #stopFollowing: () => void;
+  #isChecking = false;
+  /** What SDKs send about their whole channel. */
+  readonly messages: ReadonlyMap<number, (sdk: SdkChannel, message: Message) => void>;
+
+  constructor(options: TokenChannelsOptions) {
+    this.#o = options;
+    this.messages = new Map<number, (sdk: SdkChannel, message: Message) => void>([
+      [EdgeType.UpdateToken, (sdk, message) => this.#updateToken(sdk, message)],
+      [EdgeType.PostureResponse, (sdk, message) => this.#posture(sdk, message)],
+    ]);
+    this.#stopFollowing = options.access.onChange((change) => this.#changed(change));
+    this.#timer = setInterval(() => this.#look(Date.now()), LOOK_MS);
+    this.#timer.unref();
+  }
+
+  /** A channel was admitted; those without an access token are left alone. */
+  add(sdk: SdkChannel): void {
+    if (sdk.session.kind === "opaque") return;
+    const { id, claims } = sdk.session;
+    this.#sessions.getOrInsertComputed(id, () => new Set()).add(sdk);
+    this.#dueAt.set(sdk, endOf(claims));
+    this.#o.access.joined(claims);
+  }
+
+  remove(sdk: SdkChannel): void {
+    this.#dueAt.delete(sdk);
+    this.#toCheck.delete(sdk);
+    const { id } = sdk.session;
+    const others = this.#sessions.get(id);
+    if (others?.delete(sdk) !== true || others.size > 0) return;
+    this.#sessions.delete(id);
+    this.#o.access.left(id);
+  }
+
+  /** Looks at a channel soon: what was granted may have an end. */
+  look(sdk: SdkChannel): void {
+    if (!this.#dueAt.has(sdk)) return;
+    this.#toCheck.add(sdk);
+    setImmediate(() => void this.#run());
+  }
+
+  close(): void {
+    this.#stopFollowing();
+    clearInterval(this.#timer);
+    this.#toCheck.clear();
+  }
+
+  // Tokens and posture ------------------------------------------------------------------------------------------------
+
+  #updateToken(sdk: SdkChannel, message: Message): void {
+    this.#renew(sdk, message.body.toString("utf8"))
+      .then(() => sdk.reply(message, { contentType: EdgeType.UpdateTokenSuccess }))
+      .catch((error: unknown) => {
+        const reason = error instanceof DeniedError ? error.denial : denial(EdgeErrorCode.Internal, "internal error");
+        const { identityId } = sdk.session;
+        this.#o.log.warn({ identityId, reason: errorText(error) }, "a new access token was refused");
+        const body = Buffer.from(`code: ${reason.code}, message: ${reason.text}`, "utf8");
+        sdk.reply(message, {
+          contentType: EdgeType.UpdateTokenFailure,
+          headers: withDenial(new Headers(), reason),
+          body,
+        });
+        sdk.channel.close(new Error("the new access token was refused"));
+      });
+  }
+
+  /** The certificate is not compared again: it may have been renewed with the token. @throws DeniedError */
+  async #renew(sdk: SdkChannel, token: string): Promise<void> {
+    const { session } = sdk;
+    if (session.kind === "opaque") {
+      const text = "current connection isn't authenticated via JWT";
+      throw new DeniedError(denial(EdgeErrorCode.InvalidApiSessionType, text));
+    }
+    let claims: AccessClaims;
+    try {
+      claims = await this.#o.access.accessToken(token, { timeoutMs: sdk.options.lookupApiSessionTimeoutMs });
+    } catch (error) {
+      if (error instanceof TokenRefusedError) throw new DeniedError(refusalOf(error));
+      throw error;
+    }
+    if (claims.apiSessionId !== session.id || claims.identityId !== session.identityId) {
+      const text = "invalid token, API session id does not match";
+      throw new DeniedError(denial(EdgeErrorCode.InvalidApiSession, text));
+    }
+    this.#o.access.joined(claims);
+    for (const each of this.#sessions.get(session.id) ?? []) {
+      each.session = tokenSession(claims, each.channel);
+      this.#o.hosting.renewed(each);
+      this.#check(each, Date.now());
+    }
+  }
+
+  #posture({ session, channel }: SdkChannel, { body }: Message): void {
+    if (session.kind === "opaque") return;
+    if (body.length > MAX_POSTURE_BYTES) {
+      this.#o.log.warn(
+        { identityId: session.identityId, bytes: body.length },
+        "a posture report is too large and was ignored",
+      );
+      return;
+    }
+    try {
+      this.#o.access.reported(session.claims, decodeControl(edgeClientPb.PostureResponsesSchema, body));
+    } catch (error) {
+      const fields = { identityId: session.identityId, peer: channel.peer.address, reason: errorText(error) };
+      this.#o.log.warn(fields, "a posture report is unreadable");
+    }
+  }
+
+  // Rights ------------------------------------------------------------------------------------------------------------
+
+  #changed({ identities, sessions }: AccessChange): void {
+    for (const [sessionId, channels] of this.#sessions) {
+      const isMeant = (sdk: SdkChannel) => identities === "all" || identities.has(sdk.session.identityId);
+      for (const sdk of channels) if (sessions.has(sessionId) || isMeant(sdk)) this.#toCheck.add(sdk);
+    }
+    void this.#run();
+  }
+
+  #look(now: number): void {
+    for (const [sdk, dueAt] of this.#dueAt) if (dueAt <= now) this.#toCheck.add(sdk);
+    void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    if (this.#isChecking) return;
+    this.#isChecking = true;
+    const slice = new TimeSlice();
+    for (const sdk of this.#toCheck) {
+      this.#toCheck.delete(sdk);
+      this.#check(sdk, Date.now());
+      if (slice.isOver) await slice.pause();
+    }
+    this.#isChecking = false;
+  }
+
+  /** Ends what is no longer allowed. */
+  #check(sdk: SdkChannel, now: number): void {
+    const { session } = sdk;
+    if (session.kind === "opaque" || sdk.channel.isClosed) return;
+    const reason = this.#whyEnded(session, now);
+    if (reason !== undefined) {
+      sdk.channel.close(new Error(reason));
+      return;
+    }
+    let dueAt = endOf(session.claims);
+    for (const member of sdk.grants()) {
+      const verdict = this.#o.permissions.verdict(session, member.grant);
+      if (verdict === undefined) continue;
+      if (verdict.isAllowed) {
+        dueAt = Math.min(dueAt, verdict.until ?? dueAt);
+        continue;
+      }
+      const { identityId } = session;
+      const { serviceId, type } = member.grant;
+      this.#o.log.info({ identityId, serviceId, type, reason: verdict.reason }, "access ended");
+      const told = this.#o.permissions.denial(session, member.grant);
+      if (told !== undefined) member.close(told);
+    }
+    this.#dueAt.set(sdk, dueAt);
+  }
+
+  #whyEnded({ claims, identityId }: TokenSession, now: number): string | undefined {
+    const { access } = this.#o;
+    if (access.isRevoked(claims)) return "the access token was revoked";
+    if (!access.isEnabled(identityId)) return "the identity was disabled or deleted";
+    return endOf(claims) <= now ? "the access token has expired" : undefined;
+  }
+}
+
+function endOf({ expiresAt }: AccessClaims): number {
+  return expiresAt + CLOCK_LEEWAY_MS;
+}
+
+/** The texts are those that clients of OpenZiti show. */
+function refusalOf({ code }: TokenRefusedError): Denial {
+  const texts: Partial<Record<TokenRefusedError["code"], string>> = {
+    MALFORMED: "could not be parsed",
+    REVOKED: "it was revoked",
+    IDENTITY: "its identity is unknown or disabled",
+  };
+  return denial(EdgeErrorCode.InvalidApiSession, `invalid token, ${texts[code] ?? "invalid signature"}`);
+}
