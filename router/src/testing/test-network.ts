@@ -11,8 +11,9 @@ import {
   TlsPort,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import type { JWTPayload } from "jose";
 import { RouterAccess } from "../access/access.ts";
-import { TestKey, TestModel } from "../access/testing/test-model.ts";
+import { identity, member, policy, service, TestKey, TestModel } from "../access/testing/test-model.ts";
 import type { CircuitCreated, SdkCircuitRequest, ServiceCircuitRequest } from "../control/control-plane.ts";
 import { EdgeCtrlError } from "../control/errors.ts";
 import { type EdgeCounters, edgeCounters } from "../edge/edge-counters.ts";
@@ -34,6 +35,13 @@ interface TestTerminator {
   readonly binding: string;
   readonly address: string;
   readonly peerData: ReadonlyMap<number, Buffer>;
+}
+
+/** An identity that logged in by OIDC. */
+export interface TokenClient {
+  readonly identity: Identity;
+  readonly token: string;
+  readonly claims: JWTPayload;
 }
 
 /** What a scripted controller knows: sessions, terminators, the path of circuits. Routers are real, in this process. */
@@ -130,16 +138,42 @@ export class TestNetwork {
     return { identity, token, session };
   }
 
+  /** The claims of an access token; the identity's certificate may use it. */
+  async tokenClient(name: string, claims: JWTPayload = {}): Promise<TokenClient> {
+    const certificate = await this.authority.identity(name);
+    await this.model.put(identity(name));
+    const now = Math.floor(Date.now() / 1000);
+    const all: JWTPayload = {
+      ...{ aud: ["openziti"], sub: name, jti: `j-${randomBase62Id()}`, z_asid: `s-${name}`, z_t: "a" },
+      ...{ iat: now, exp: now + 600, z_cfs: [certificate.leafFingerprint], ...claims },
+    };
+    return { identity: certificate, claims: all, token: await this.key.sign(all) };
+  }
+
+  /** A service, and a policy by which the identities may use it. */
+  async grant(serviceId: string, type: Permission, ...identityIds: string[]): Promise<string> {
+    const id = `${type}-${serviceId}`;
+    const members = [member(id, "identity", identityIds), member(id, "service", [serviceId])];
+    await this.model.put(service(serviceId), policy(id, type), ...members);
+    return id;
+  }
+
+  /** A service token of an API session, and the session that controllers know by it. */
+  async serviceToken({ claims }: TokenClient, service: string, type: Permission, o: JWTPayload = {}): Promise<string> {
+    const { aud, sub, z_asid, iat, exp } = claims;
+    const own = { sub: service, jti: `x-${randomBase62Id()}`, z_iid: sub, z_t: "s", z_st: type, z_leg: false };
+    const token = await this.key.sign({ aud, z_asid, iat, exp, ...own, ...o } as JWTPayload);
+    this.sessions.set(token, { service, type });
+    return token;
+  }
+
   session(service: string, type: Permission): string {
     const token = `${type}-${randomBase62Id()}`;
     this.sessions.set(token, { service, type });
     return token;
   }
 
-  async createCircuit(
-    routerId: string,
-    request: SdkCircuitRequest | ServiceCircuitRequest,
-  ): Promise<CircuitCreated> {
+  async createCircuit(routerId: string, request: SdkCircuitRequest | ServiceCircuitRequest): Promise<CircuitCreated> {
     const service = "serviceId" in request ? request.serviceId : this.#dialled(request.sessionToken);
     const terminator = [...this.terminators.values()].find((t) => t.service === service);
     if (terminator === undefined) throw new EdgeCtrlError(1, `service ${service} has no terminators`);
