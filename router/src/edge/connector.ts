@@ -29,7 +29,7 @@ import {
 import { type SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
 import { type Grant, isJwt, opaqueGrant, type SdkSession } from "./sdk-session.ts";
-import { DeniedError, type ServicePermissions } from "./service-permissions.ts";
+import { DeniedError, type ServicePermissions } from "./tokens/service-permissions.ts";
 
 /** Headers of Connect that travel to the hosting side under the same number. */
 const FORWARDED = [PeerData.PublicKey, PeerData.CallerId, PeerData.AppData, PeerData.ConnectionMarker] as const;

@@ -27,14 +27,14 @@ import type { Forwarder } from "../forwarder/forwarder.ts";
 import { admit, ClientRefusedError } from "./admission.ts";
 import { Connector } from "./connector.ts";
 import { type EdgeCounters, edgeCounters } from "./edge-counters.ts";
-import { EdgeEgress } from "./edge-egress.ts";
 import { SESSION_ENDED } from "./edge-messages.ts";
-import { Hosting } from "./hosting.ts";
+import { EdgeEgress } from "./hosting/edge-egress.ts";
+import { Hosting } from "./hosting/hosting.ts";
 import { EDGE_LIMITS, type EdgeOptions, type EdgeSettings } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
 import { opaqueSession, type SdkSession } from "./sdk-session.ts";
-import { ServicePermissions } from "./service-permissions.ts";
-import { TokenChannels } from "./token-channels.ts";
+import { ServicePermissions } from "./tokens/service-permissions.ts";
+import { TokenChannels } from "./tokens/token-channels.ts";
 
 /** An SDK that sends more than this before it is admitted is not one. */
 const MAX_EARLY_BYTES = 256 * 1024;
@@ -143,7 +143,7 @@ export class EdgeListener {
       connect: (sdk, connId, message) => this.#connector.connect(sdk, connId, message),
       connectByService: (sdk, connId, message) => this.#connector.connectByService(sdk, connId, message),
       bind: (sdk, connId, message) => this.#hosting.bind(sdk, connId, message),
-      granted: (sdk) => this.#tokens.look(sdk),
+      granted: (sdk, member) => this.#tokens.granted(sdk, member),
       ofChannel: this.#tokens.messages,
     };
     this.#follow(parts.control);

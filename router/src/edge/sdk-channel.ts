@@ -31,13 +31,15 @@ const LAST_CONN_ID = 0xffff_ffff;
 /** Data whose handling takes longer is measured, when the router is to measure it. */
 const LONG_DATA_MS = 5;
 
+export type ChannelMember = ClientCircuit | ClientListener;
+
 /** What the services of the edge do with the requests of an SDK. */
 export interface SdkRequests {
   connect(sdk: SdkChannel, connId: number, message: Message): void;
   connectByService(sdk: SdkChannel, connId: number, message: Message): void;
   bind(sdk: SdkChannel, connId: number, message: Message): void;
   /** The channel has a circuit or a listener more. */
-  granted(sdk: SdkChannel): void;
+  granted(sdk: SdkChannel, member: ChannelMember): void;
   /** Messages about the whole channel, by content type. */
   readonly ofChannel: ReadonlyMap<number, (sdk: SdkChannel, message: Message) => void>;
 }
@@ -196,7 +198,7 @@ export class SdkChannel implements CircuitCarrier {
   addConnection(connection: ClientCircuit): void {
     this.#connections.set(connection.connId, connection);
     if (connection instanceof SdkCircuit) this.#circuits.add(connection);
-    this.#requests.granted(this);
+    this.#requests.granted(this, connection);
   }
 
   forget(connection: ClientCircuit): void {
@@ -206,7 +208,7 @@ export class SdkChannel implements CircuitCarrier {
 
   addListener(listener: ClientListener): void {
     this.#listeners.set(listener.connId, listener);
-    this.#requests.granted(this);
+    this.#requests.granted(this, listener);
   }
 
   removeListener(listener: ClientListener): void {
@@ -224,11 +226,11 @@ export class SdkChannel implements CircuitCarrier {
   }
 
   /** Circuits and listeners, with what they exist by. */
-  grants(): (ClientCircuit | ClientListener)[] {
+  members(): ChannelMember[] {
     return [...this.#connections.values(), ...this.#listeners.values()];
   }
 
-  *#grants(): Iterable<ClientCircuit | ClientListener | PendingRequest> {
+  *#grants(): Iterable<ChannelMember | PendingRequest> {
     yield* this.#connections.values();
     yield* this.#listeners.values();
     yield* this.#connecting.values();

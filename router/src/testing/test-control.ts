@@ -26,6 +26,8 @@ export class TestControl implements ControlPlane {
   readonly updates: TerminatorUpdate[] = [];
   /** Updates are answered when this is. */
   updateAnswered: Promise<void> = Promise.resolve();
+  /** Dials by service are answered when this is. */
+  circuitAnswered: Promise<void> = Promise.resolve();
   readonly serviceDials: ServiceCircuitRequest[] = [];
   readonly renewals: (SdkCredentials & { terminatorId: string })[] = [];
   readonly healthEvents: HealthEvent[] = [];
@@ -95,7 +97,9 @@ export class TestControl implements ControlPlane {
 
   async createServiceCircuit(request: ServiceCircuitRequest): Promise<CircuitCreated> {
     this.serviceDials.push(request);
-    return this.#network.createCircuit(this.routerId, request);
+    const circuit = await this.#network.createCircuit(this.routerId, request);
+    await this.circuitAnswered;
+    return circuit;
   }
 
   renewCredentials(terminatorId: string, credentials: SdkCredentials): void {

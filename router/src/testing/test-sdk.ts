@@ -1,14 +1,18 @@
 import { EventEmitter, once } from "node:events";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
   type Channel,
   dialChannel,
   EDGE_ALPN,
   EdgeHeader,
   EdgeType,
+  edgeClientPb,
+  encodeControl,
   type FrameView,
   Headers,
   type Identity,
   type Message,
+  ServiceIdentifierType,
   silentLogger,
 } from "@sallyport/wire";
 
@@ -65,6 +69,25 @@ export class TestConnection extends EventEmitter {
   }
 }
 
+/** What programs read of a refusal, or of an end. */
+export interface StructuredError {
+  readonly code: number;
+  readonly message: string;
+  readonly retryHint: number;
+  readonly failingPostureCheckIds?: readonly string[];
+}
+
+/** @throws Error when the code header does not say the same, or the error has what clients cannot read */
+export function structuredError({ headers }: Message): StructuredError | undefined {
+  const text = headers.getString(EdgeHeader.StructuredError);
+  if (text === undefined) return undefined;
+  const error = JSON.parse(text) as StructuredError & { cause?: unknown };
+  if ("cause" in error) throw new Error("a structured error has a cause");
+  if (headers.getU32(EdgeHeader.ErrorCode) !== error.code)
+    throw new Error("header 1014 is not the code of header 1033");
+  return error;
+}
+
 /** How a scripted SDK answers a Dial. */
 export type DialAnswer = "accept" | "legacy" | { refuse: string } | "silence";
 
@@ -72,7 +95,7 @@ export type DialAnswer = "accept" | "legacy" | { refuse: string } | "silence";
 export class TestSdk {
   readonly channel: Channel;
   readonly connections = new Map<number, TestConnection>();
-  readonly closed: { connId: number; reason: string }[] = [];
+  readonly closed: { connId: number; reason: string; error: StructuredError | undefined }[] = [];
   readonly events = new EventEmitter();
   readonly messages: Message[] = [];
   answerDial: DialAnswer = "accept";
@@ -128,6 +151,34 @@ export class TestSdk {
     const { connId, answer } = await this.requestConnect(token, o);
     if (answer.contentType !== EdgeType.StateConnected) throw new Error(`dial refused: ${answer.body}`);
     return this.connections.get(connId) as TestConnection;
+  }
+
+  /** Dials a service without a session and returns the raw answer. */
+  async requestService(
+    service: string,
+    o: { byName?: boolean; headers?: Headers } = {},
+  ): Promise<{ connId: number; answer: Message }> {
+    const connId = this.#nextConnId++;
+    const headers = (o.headers ?? new Headers())
+      .setU32(EdgeHeader.ConnId, connId)
+      .setString(EdgeHeader.ServiceId, service)
+      .setByte(EdgeHeader.ServiceIdentifierType, o.byName ? ServiceIdentifierType.Name : ServiceIdentifierType.Id);
+    this.connections.set(connId, new TestConnection(this, connId));
+    const answer = await this.channel.request({ contentType: EdgeType.ConnectV2, headers });
+    if (answer.contentType !== EdgeType.StateConnected) this.connections.delete(connId);
+    return { connId, answer };
+  }
+
+  async connectService(service: string, o: { byName?: boolean; headers?: Headers } = {}): Promise<TestConnection> {
+    const { connId, answer } = await this.requestService(service, o);
+    if (answer.contentType !== EdgeType.StateConnected) throw new Error(`dial refused: ${answer.body}`);
+    return this.connections.get(connId) as TestConnection;
+  }
+
+  /** Tells the router what its device looks like. */
+  report(...responses: MessageInitShape<typeof edgeClientPb.PostureResponseSchema>[]): void {
+    const body = encodeControl(edgeClientPb.PostureResponsesSchema, { responses });
+    this.channel.send({ contentType: EdgeType.PostureResponse, body });
   }
 
   /** Sends Bind and returns the raw answer. */
@@ -228,7 +279,7 @@ export class TestSdk {
   #stateClosed(message: Message): void {
     const connId = message.headers.getU32(EdgeHeader.ConnId) as number;
     const reason = message.body.toString("utf8");
-    this.closed.push({ connId, reason });
+    this.closed.push({ connId, reason, error: structuredError(message) });
     this.events.emit("closed");
     const connection = this.connections.get(connId);
     if (connection === undefined) return;

@@ -8,12 +8,12 @@ import {
   RequestTimeoutError,
   RouteErrorCode,
 } from "@sallyport/wire";
-import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
-import type { Forwarder } from "../forwarder/forwarder.ts";
-import type { DataCircuit } from "./data-circuit.ts";
-import { edgeCircuit } from "./edge-circuit.ts";
-import { saysDatagrams } from "./edge-messages.ts";
-import { type SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
+import { type EgressBinding, EgressError, type EgressRequest } from "../../forwarder/egress.ts";
+import type { Forwarder } from "../../forwarder/forwarder.ts";
+import type { DataCircuit } from "../data-circuit.ts";
+import { edgeCircuit } from "../edge-circuit.ts";
+import { saysDatagrams } from "../edge-messages.ts";
+import { type SdkCircuit, withFlowControl } from "../flow-control/sdk-circuit.ts";
 import { type Hosting, isTerminatorId, type SdkBinding } from "./hosting.ts";
 
 /** Hosting applications answer within this time, or the dial fails. */

@@ -1,8 +1,17 @@
-import { EdgeHeader, EdgeType, Headers, hasCapability, type Message, RouterCapability } from "@sallyport/wire";
+import { MAX_POSTURE_BYTES } from "@sallyport/posture";
+import {
+  EdgeHeader,
+  EdgeType,
+  Headers,
+  hasCapability,
+  type Message,
+  RouterCapability,
+  TerminatorResult,
+} from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { identity, member, revocation, TestKey } from "../access/testing/test-model.ts";
-import { TestNetwork, type TestRouter, type TokenClient } from "../testing/test-network.ts";
-import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
+import { check, identity, member, revocation, TestKey } from "../../access/testing/test-model.ts";
+import { TestNetwork, type TestRouter, type TokenClient } from "../../testing/test-network.ts";
+import { type StructuredError, structuredError, type TestConnection, TestSdk } from "../../testing/test-sdk.ts";
 
 let network: TestNetwork;
 let router: TestRouter;
@@ -25,11 +34,10 @@ async function connected(client: Pick<TokenClient, "identity" | "token">): Promi
 }
 
 /** What a refusal says to programs. */
-function structured({ headers }: Message): { code: number; retryHint: number; failingPostureCheckIds?: string[] } {
-  const error = JSON.parse(headers.getString(EdgeHeader.StructuredError) ?? "{}");
-  expect(error).not.toHaveProperty("cause");
-  expect(headers.getU32(EdgeHeader.ErrorCode)).toBe(error.code);
-  return error;
+async function refusal(request: Promise<{ answer: Message }>): Promise<StructuredError | undefined> {
+  const { answer } = await request;
+  expect(answer.contentType).toBe(EdgeType.StateClosed);
+  return structuredError(answer);
 }
 
 /** A host of `web`, and a client that may dial it. */
@@ -112,35 +120,43 @@ test.each<[string, (client: TokenClient) => Promise<Pick<TokenClient, "identity"
 
 test("a service token is good for its own session, service and purpose only", async () => {
   const { alice, bob, near } = await pair();
-  const refusal = async (token: string) => structured((await near.requestConnect(token)).answer);
-  expect(await refusal(await network.serviceToken(bob, "web", "Dial"))).toMatchObject({ code: 3, retryHint: 2 });
-  expect(await refusal(await network.serviceToken(alice, "web", "Bind"))).toMatchObject({ code: 4 });
-  expect(await refusal(network.session("web", "Dial"))).toMatchObject({ code: 6 });
   await network.grant("other", "Dial", "bob");
-  expect(await refusal(await network.serviceToken(alice, "other", "Dial"))).toMatchObject({ code: 14, retryHint: 3 });
-  const bound = await near.requestBind(await network.serviceToken(alice, "web", "Bind"));
-  expect(structured(bound.answer)).toMatchObject({ code: 14 });
-  expect(structured((await near.requestBind("web")).answer)).toMatchObject({ code: 3 });
+  const dial = async (token: string) => refusal(near.requestConnect(token));
+  const bind = async (token: string) => refusal(near.requestBind(token));
+  const answers = await Promise.all([
+    dial(await network.serviceToken(bob, "web", "Dial")),
+    dial(await network.serviceToken(alice, "web", "Bind")),
+    dial(network.session("web", "Dial")),
+    dial(await network.serviceToken(alice, "other", "Dial")),
+    bind(await network.serviceToken(alice, "web", "Bind")),
+    bind("web"),
+  ]);
+  expect(answers).toMatchObject([
+    { code: 3, message: "Invalid Session", retryHint: 2 },
+    { code: 4 },
+    { code: 6, message: "service not found", retryHint: 3 },
+    { code: 14, retryHint: 3 },
+    { code: 14 },
+    { code: 3 },
+  ]);
 });
 
 test("a policy that comes just after the dial still counts", async () => {
-  const { near, bob, far } = await pair();
-  await far.bind(await network.serviceToken(bob, "web", "Bind"), { listenerId: "l1", connId: 77 }).catch(() => {});
+  await pair();
   const carol = await network.tokenClient("carol");
   const late = await connected(carol);
   const dial = late.connect(await network.serviceToken(carol, "web", "Dial"));
   await network.model.put(member("Dial-web", "identity", ["carol"]));
   await dial;
-  expect(near.closed).toEqual([]);
 });
 
 test("circuits and listeners end with the access that they exist by, the channel stays", async () => {
   const { alice, near, far, bindId, accepted } = await pair();
   const connection = await near.connect(await network.serviceToken(alice, "web", "Dial"));
   const { connection: other } = await accepted;
-  await network.model.remove(member("Dial-web", "identity", ["alice"], true));
   await network.model.put(member("Dial-web", "identity", ["alice"], false));
   expect(await connection.whenClosed()).toBe("access denied: no policy grants it");
+  expect(near.closed).toMatchObject([{ error: { code: 14, retryHint: 3 } }]);
   await other.whenClosed();
   await network.model.put(member("Bind-web", "identity", ["bob"], false));
   expect(await far.whenStateClosed(bindId)).toBe("access denied: no policy grants it");
@@ -202,7 +218,7 @@ test.each<[string, number, string, (client: TokenClient) => Promise<string> | st
   const sdk = await connected(client);
   const answer = await update(sdk, await make(client));
   expect(answer.contentType).toBe(EdgeType.UpdateTokenFailure);
-  expect(structured(answer)).toEqual({ message: text, code, retryHint: 2 });
+  expect(structuredError(answer)).toEqual({ message: text, code, retryHint: 2 });
   expect(answer.body.toString()).toBe(`code: ${code}, message: ${text}`);
   await sdk.channel.closed;
 });
@@ -210,42 +226,117 @@ test.each<[string, number, string, (client: TokenClient) => Promise<string> | st
 test("a channel without an access token cannot get one", async () => {
   const sdk = await connected(await network.client("alice"));
   const answer = await update(sdk, (await network.tokenClient("alice")).token);
-  expect(structured(answer)).toMatchObject({ code: 12 });
+  expect(structuredError(answer)).toMatchObject({ code: 12 });
   await sdk.channel.closed;
 });
 
-function byService(sdk: TestSdk, connId: number, headers: Headers): Promise<Message> {
-  return sdk.channel.request({ contentType: EdgeType.ConnectV2, headers: headers.setU32(EdgeHeader.ConnId, connId) });
-}
-
-test.each<[string, Headers]>([
-  ["id", new Headers().setString(EdgeHeader.ServiceId, "web")],
-  ["name", new Headers().setString(EdgeHeader.ServiceId, "name of web").setByte(EdgeHeader.ServiceIdentifierType, 1)],
-])("a dial by the %s of a service needs no session", async (_name, headers) => {
+test.each([
+  ["id", "web", false],
+  ["name", "name of web", true],
+])("a dial by the %s of a service needs no session", async (_name, service, byName) => {
   const { alice, near, accepted } = await pair();
-  const answer = await byService(near, 5, headers.setString(EdgeHeader.CallerId, "me"));
-  expect(answer.contentType).toBe(EdgeType.StateConnected);
-  expect((await accepted).dial.headers.getString(EdgeHeader.CallerId)).toBe("me");
+  const headers = new Headers().setString(EdgeHeader.CallerId, "me").setByte(EdgeHeader.CryptoMethod, 0);
+  const connection = await near.connectService(service, { byName, headers });
+  const { dial, connection: other } = await accepted;
+  expect(dial.headers.getString(EdgeHeader.CallerId)).toBe("me");
+  expect(dial.headers.getString(EdgeHeader.DialerIdentityId)).toBe("alice");
+  expect(dial.headers.has(EdgeHeader.CryptoMethod)).toBe(false);
+  const { token: apiSessionToken, identity: certificate } = alice;
+  const fingerprints = expect.arrayContaining([certificate.leafFingerprint]);
   expect(router.control.serviceDials).toMatchObject([
-    {
-      serviceId: "web",
-      identityId: "alice",
-      apiSessionToken: alice.token,
-      fingerprints: expect.arrayContaining([alice.identity.leafFingerprint]),
-    },
+    { serviceId: "web", identityId: "alice", apiSessionToken, fingerprints },
   ]);
+  other.send(Buffer.from("hello"));
+  await connection.whenReceived(5);
+  await network.model.put(member("Dial-web", "identity", ["alice"], false));
+  await connection.whenClosed();
+});
+
+test("Connect may name a service instead of a token", async () => {
+  const { near } = await pair();
+  await near.connect("web");
+  expect(router.control.serviceDials).toMatchObject([{ serviceId: "web" }]);
 });
 
 test("dials by service are refused by code", async () => {
   const { near } = await pair();
-  const wanted = (id: string, type = 0) =>
-    new Headers().setString(EdgeHeader.ServiceId, id).setByte(EdgeHeader.ServiceIdentifierType, type);
-  expect((await byService(near, 1, new Headers())).body.toString()).toBe("service header not set, required");
-  expect(structured(await byService(near, 2, wanted("nothing", 1)))).toMatchObject({ code: 6 });
-  expect(structured(await byService(near, 3, wanted("name of web", 0)))).toMatchObject({ code: 6 });
   await network.grant("other", "Dial", "bob");
-  expect(structured(await byService(near, 4, wanted("other")))).toMatchObject({ code: 14 });
+  const answers = await Promise.all([
+    refusal(near.requestService("nothing", { byName: true })),
+    refusal(near.requestService("name of web")),
+    refusal(near.requestService("other")),
+  ]);
+  expect(answers).toMatchObject([{ code: 6 }, { code: 6 }, { code: 14 }]);
+  expect((await near.requestService("")).answer.body.toString()).toBe("service header not set, required");
   const opaque = await connected(await network.client("dave"));
-  const answer = await byService(opaque, 1, wanted("web"));
+  const { answer } = await opaque.requestService("web");
   expect(answer.body.toString()).toBe("connect-v2 requires an OIDC API session");
+  expect(router.control.serviceDials).toEqual([]);
+});
+
+test("access that is lost while the circuit is built ends the dial, and the circuit is taken down", async () => {
+  const { near } = await pair();
+  const answered = Promise.withResolvers<void>();
+  router.control.circuitAnswered = answered.promise;
+  const dial = refusal(near.requestService("web"));
+  await expect.poll(() => network.circuits.size).toBe(1);
+  await network.model.put(member("Dial-web", "identity", ["alice"], false));
+  answered.resolve();
+  expect(await dial).toMatchObject({ code: 14 });
+  const [circuitId] = [...network.circuits.keys()];
+  expect(network.faults).toMatchObject([{ ids: [circuitId] }]);
+});
+
+test("posture decides about dials, and about circuits that are open", async () => {
+  const { near } = await pair();
+  await network.model.put(check("c1", { case: "domains", value: { domains: ["corp"] } }));
+  await network.model.put(member("Dial-web", "check", ["c1"]));
+  const failing = { code: 15, retryHint: 0, failingPostureCheckIds: ["c1"] };
+  expect(await refusal(near.requestService("web"))).toMatchObject(failing);
+  near.report({ type: { case: "domain", value: { name: "corp" } } });
+  const connection = await near.connectService("web");
+  near.channel.send({ contentType: EdgeType.PostureResponse, body: Buffer.from([0xff]) });
+  near.channel.send({ contentType: EdgeType.PostureResponse, body: Buffer.alloc(MAX_POSTURE_BYTES + 1) });
+  expect((await near.connectService("web")).closedReason).toBeUndefined();
+  near.report({ type: { case: "domain", value: { name: "elsewhere" } } });
+  await connection.whenClosed();
+  expect(near.closed.map(({ error }) => error)).toMatchObject([failing, failing]);
+});
+
+test("a circuit ends when time alone makes its posture fail", async () => {
+  const { bob } = await pair();
+  await network.model.put(check("mfa", { case: "mfa", value: { timeoutSeconds: 2n } }));
+  await network.model.put(member("Dial-web", "check", ["mfa"]), member("Dial-web", "identity", ["bob"]));
+  // Later than now counts as now.
+  const passed = { amr: ["password", "totp"], auth_time: Math.ceil(Date.now() / 1000) + 5, z_asid: "another" };
+  const token = await network.key.sign({ ...bob.claims, ...passed });
+  const sdk = await connected({ identity: bob.identity, token });
+  await (await sdk.connectService("web")).whenClosed();
+  expect(sdk.closed).toMatchObject([{ error: { code: 15, failingPostureCheckIds: ["mfa"] } }]);
+});
+
+test("a refused terminator ends its listener by code", async () => {
+  const { bob, far } = await pair();
+  const outcome = {
+    result: TerminatorResult.FailedOther,
+    message: "invalid cost",
+    errorCode: 10,
+    retryHint: 3 as const,
+  };
+  router.control.terminatorOutcomes.push(outcome);
+  const { connId } = await far.requestBind(await network.serviceToken(bob, "web", "Bind"));
+  expect(await far.whenStateClosed(connId)).toBe("invalid cost");
+  expect(far.closed).toMatchObject([{ error: { code: 10, message: "invalid cost", retryHint: 3 } }]);
+});
+
+test("a session whose removal names its id ends what its token made, also below an opaque API session", async () => {
+  const { alice, near, accepted } = await pair();
+  const opaque = await connected(await network.client("dave"));
+  const connections = [
+    await near.connect(await network.serviceToken(alice, "web", "Dial", { jti: "x1" })),
+    await opaque.connect(await network.serviceToken(alice, "web", "Dial", { jti: "x2", z_leg: true })),
+  ];
+  await accepted;
+  for (const id of ["x1", "x2"]) router.control.removeSession(id);
+  for (const connection of connections) expect(await connection.whenClosed()).toBe("session ended");
 });

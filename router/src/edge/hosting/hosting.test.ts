@@ -10,12 +10,13 @@ import {
   silentLogger,
 } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import type { Access } from "../access/ports.ts";
-import { controlIdentities, startScriptedControl } from "../testing/scripted-control.ts";
-import { HealthReports, Hosting, type SdkBinding } from "./hosting.ts";
-import type { SdkChannel } from "./sdk-channel.ts";
-import { opaqueSession } from "./sdk-session.ts";
-import { ServicePermissions } from "./service-permissions.ts";
+import type { Access } from "../../access/ports.ts";
+import { controlIdentities, startScriptedControl } from "../../testing/scripted-control.ts";
+import type { SdkChannel } from "../sdk-channel.ts";
+import { opaqueSession } from "../sdk-session.ts";
+import { ServicePermissions } from "../tokens/service-permissions.ts";
+import { HealthReports } from "./health-reports.ts";
+import { Hosting, type SdkBinding } from "./hosting.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -29,7 +30,7 @@ const listener = (identityId: string, connId: number) =>
 
 it("passes a result on at once, and of a flood the last one of each second", () => {
   const sent: boolean[] = [];
-  const reports = new HealthReports((_, passed) => sent.push(passed));
+  const reports = new HealthReports<SdkBinding>((_, passed) => sent.push(passed));
   const one = listener("id1", 1);
   reports.report(one, false);
   expect(sent).toEqual([false]);
@@ -45,7 +46,9 @@ it("passes a result on at once, and of a flood the last one of each second", () 
 
 it("passes on twenty in a second of one client, however many listeners it has, and all of others", () => {
   const sent: string[] = [];
-  const reports = new HealthReports((binding) => sent.push(`${binding.sdk.session.identityId} ${binding.connId}`));
+  const reports = new HealthReports<SdkBinding>((binding) =>
+    sent.push(`${binding.sdk.session.identityId} ${binding.connId}`),
+  );
   const all = Array.from({ length: 50 }, (_, i) => listener("flood", i));
   for (const each of all) reports.report(each, true);
   expect(sent).toHaveLength(20);

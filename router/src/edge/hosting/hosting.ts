@@ -21,8 +21,8 @@ import type {
   TerminatorQuery,
   TerminatorUpdate,
   TerminatorVerdict,
-} from "../control/control-plane.ts";
-import type { ClientListener } from "./channel-members.ts";
+} from "../../control/control-plane.ts";
+import type { ClientListener } from "../channel-members.ts";
 import {
   type Denial,
   denial,
@@ -32,10 +32,11 @@ import {
   SESSION_ENDED,
   stateClosed,
   stateClosedFor,
-} from "./edge-messages.ts";
-import type { SdkChannel } from "./sdk-channel.ts";
-import { type Grant, isOf, opaqueGrant } from "./sdk-session.ts";
-import { DeniedError, type ServicePermissions } from "./service-permissions.ts";
+} from "../edge-messages.ts";
+import type { SdkChannel } from "../sdk-channel.ts";
+import { type Grant, isOf, opaqueGrant } from "../sdk-session.ts";
+import { DeniedError, type ServicePermissions } from "../tokens/service-permissions.ts";
+import { HealthReports } from "./health-reports.ts";
 
 /** A listener of an SDK on this router, and the terminator that stands for it at the controller. */
 export interface SdkBinding extends ClientListener {
@@ -98,7 +99,7 @@ export class Hosting {
   readonly #byListener = new Map<string, SdkBinding>();
   /** Of bindings for which the controller is being asked: what has changed since. */
   readonly #changes = new Map<SdkBinding, BindChange>();
-  readonly #health: HealthReports;
+  readonly #health: HealthReports<SdkBinding>;
 
   constructor(control: ControlPlane, permissions: ServicePermissions, log: Logger) {
     this.#control = control;
@@ -393,50 +394,4 @@ function reasonOf({ result, message, errorCode, retryHint }: TerminatorAnswer): 
   const isSession = result === TerminatorResult.FailedInvalidSession;
   const text = isSession ? INVALID_SESSION : message || "the controller refused the terminator";
   return errorCode === undefined ? text : denial(errorCode, text, { retryHint });
-}
-
-const INTERVAL_MS = 1_000;
-/** Of one client in an interval, whatever the number of its listeners. */
-const MAX_OF_ONE = 20;
-
-/**
- * Passes on the results of health checks, as often as the controller can bear: one per second for a listener, twenty for a
- * client. Of results that come faster, the last one of each listener follows.
- */
-export class HealthReports {
-  readonly #send: (binding: SdkBinding, passed: boolean) => void;
-  /** What follows, in the order in which it came. */
-  readonly #waiting = new Map<SdkBinding, boolean>();
-  /** Of this interval. */
-  readonly #sent = new Set<SdkBinding>();
-  readonly #sentBy = new Map<string, number>();
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(send: (binding: SdkBinding, passed: boolean) => void) {
-    this.#send = send;
-  }
-
-  report(binding: SdkBinding, passed: boolean): void {
-    if (this.#waiting.has(binding) || !this.#pass(binding, passed)) this.#waiting.set(binding, passed);
-  }
-
-  #pass(binding: SdkBinding, passed: boolean): boolean {
-    const { identityId } = binding.sdk.session;
-    const sent = this.#sentBy.get(identityId) ?? 0;
-    if (sent >= MAX_OF_ONE || this.#sent.has(binding)) return false;
-    this.#sentBy.set(identityId, sent + 1);
-    this.#sent.add(binding);
-    this.#timer ??= setTimeout(() => this.#next(), INTERVAL_MS).unref();
-    this.#send(binding, passed);
-    return true;
-  }
-
-  #next(): void {
-    this.#timer = undefined;
-    this.#sent.clear();
-    this.#sentBy.clear();
-    for (const [binding, passed] of [...this.#waiting]) {
-      if (binding.ended.signal.aborted || this.#pass(binding, passed)) this.#waiting.delete(binding);
-    }
-  }
 }

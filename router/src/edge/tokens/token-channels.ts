@@ -9,13 +9,20 @@ import {
   type Logger,
   type Message,
 } from "@sallyport/wire";
-import { type Access, type AccessChange, type AccessClaims, TokenRefusedError } from "../access/ports.ts";
-import { CLOCK_LEEWAY_MS } from "../control/data-model/network-model.ts";
-import { type Denial, denial, withDenial } from "./edge-messages.ts";
-import type { Hosting } from "./hosting.ts";
-import type { SdkChannel } from "./sdk-channel.ts";
-import { type TokenSession, tokenSession } from "./sdk-session.ts";
-import { DeniedError, type ServicePermissions } from "./service-permissions.ts";
+import {
+  type Access,
+  type AccessChange,
+  type AccessClaims,
+  type AccessVerdict,
+  TokenRefusedError,
+} from "../../access/ports.ts";
+import { CLOCK_LEEWAY_MS } from "../../control/data-model/network-model.ts";
+import { type Denial, denial, withDenial } from "../edge-messages.ts";
+import type { Hosting } from "../hosting/hosting.ts";
+import type { ChannelMember, SdkChannel } from "../sdk-channel.ts";
+import { type TokenSession, tokenSession } from "../sdk-session.ts";
+import { DeniedError, denialOf, type ServicePermissions } from "./service-permissions.ts";
+import { ServiceSubscriptions } from "./service-subscriptions.ts";
 
 export interface TokenChannelsOptions {
   readonly access: Access;
@@ -37,7 +44,9 @@ export class TokenChannels {
   readonly #sessions = new Map<string, Set<SdkChannel>>();
   /** When time alone may end something of a channel. */
   readonly #dueAt = new Map<SdkChannel, number>();
-  readonly #toCheck = new Set<SdkChannel>();
+  /** With whether the posture of the device is what changed. */
+  readonly #toCheck = new Map<SdkChannel, boolean>();
+  readonly #subscriptions: ServiceSubscriptions;
   readonly #timer: NodeJS.Timeout;
   readonly #stopFollowing: () => void;
   #isChecking = false;
@@ -46,9 +55,13 @@ export class TokenChannels {
 
   constructor(options: TokenChannelsOptions) {
     this.#o = options;
+    this.#subscriptions = new ServiceSubscriptions(options.access);
     this.messages = new Map<number, (sdk: SdkChannel, message: Message) => void>([
       [EdgeType.UpdateToken, (sdk, message) => this.#updateToken(sdk, message)],
       [EdgeType.PostureResponse, (sdk, message) => this.#posture(sdk, message)],
+      [EdgeType.SubscribeToServiceUpdates, (sdk) => this.#subscribe(sdk)],
+      [EdgeType.UnsubscribeFromServiceUpdates, (sdk) => this.#subscriptions.unsubscribe(sdk)],
+      [EdgeType.ResyncPostureState, (sdk) => this.#subscriptions.resync(sdk)],
     ]);
     this.#stopFollowing = options.access.onChange((change) => this.#changed(change));
     this.#timer = setInterval(() => this.#look(Date.now()), LOOK_MS);
@@ -67,6 +80,7 @@ export class TokenChannels {
   remove(sdk: SdkChannel): void {
     this.#dueAt.delete(sdk);
     this.#toCheck.delete(sdk);
+    this.#subscriptions.unsubscribe(sdk);
     const { id } = sdk.session;
     const others = this.#sessions.get(id);
     if (others?.delete(sdk) !== true || others.size > 0) return;
@@ -74,11 +88,17 @@ export class TokenChannels {
     this.#o.access.left(id);
   }
 
-  /** Looks at a channel soon: what was granted may have an end. */
-  look(sdk: SdkChannel): void {
-    if (!this.#dueAt.has(sdk)) return;
-    this.#toCheck.add(sdk);
-    setImmediate(() => void this.#run());
+  /** A channel has a circuit or a listener more, whose right may end by time alone. */
+  granted(sdk: SdkChannel, { grant }: ChannelMember): void {
+    const { session } = sdk;
+    if (session.kind === "opaque") return;
+    const verdict = this.#o.permissions.verdict(session, grant);
+    if (verdict?.isAllowed === true) this.#dueBy(sdk, verdict.until);
+    else if (verdict !== undefined) {
+      this.#queue(sdk);
+      // Not before who made it has told the SDK of it.
+      setImmediate(() => void this.#run());
+    }
   }
 
   close(): void {
@@ -132,6 +152,10 @@ export class TokenChannels {
     }
   }
 
+  #subscribe(sdk: SdkChannel): void {
+    this.#dueBy(sdk, this.#subscriptions.subscribe(sdk));
+  }
+
   #posture({ session, channel }: SdkChannel, { body }: Message): void {
     if (session.kind === "opaque") return;
     if (body.length > MAX_POSTURE_BYTES) {
@@ -153,31 +177,44 @@ export class TokenChannels {
 
   #changed({ identities, sessions }: AccessChange): void {
     for (const [sessionId, channels] of this.#sessions) {
+      const isPosture = sessions.has(sessionId);
       const isMeant = (sdk: SdkChannel) => identities === "all" || identities.has(sdk.session.identityId);
-      for (const sdk of channels) if (sessions.has(sessionId) || isMeant(sdk)) this.#toCheck.add(sdk);
+      for (const sdk of channels) if (isPosture || isMeant(sdk)) this.#queue(sdk, isPosture);
     }
     void this.#run();
   }
 
+  #queue(sdk: SdkChannel, isPosture = false): void {
+    this.#toCheck.set(sdk, isPosture || this.#toCheck.get(sdk) === true);
+  }
+
   #look(now: number): void {
-    for (const [sdk, dueAt] of this.#dueAt) if (dueAt <= now) this.#toCheck.add(sdk);
+    for (const [sdk, dueAt] of this.#dueAt) if (dueAt <= now) this.#queue(sdk);
     void this.#run();
+  }
+
+  #dueBy(sdk: SdkChannel, at: number | undefined): void {
+    const dueAt = this.#dueAt.get(sdk);
+    if (at !== undefined && dueAt !== undefined) this.#dueAt.set(sdk, Math.min(dueAt, at));
   }
 
   async #run(): Promise<void> {
     if (this.#isChecking) return;
     this.#isChecking = true;
     const slice = new TimeSlice();
-    for (const sdk of this.#toCheck) {
-      this.#toCheck.delete(sdk);
-      this.#check(sdk, Date.now());
-      if (slice.isOver) await slice.pause();
+    try {
+      for (const [sdk, isPosture] of this.#toCheck) {
+        this.#toCheck.delete(sdk);
+        this.#check(sdk, Date.now(), isPosture);
+        if (slice.isOver) await slice.pause();
+      }
+    } finally {
+      this.#isChecking = false;
     }
-    this.#isChecking = false;
   }
 
-  /** Ends what is no longer allowed. */
-  #check(sdk: SdkChannel, now: number): void {
+  /** Ends what is no longer allowed, and tells the SDK what else has changed. */
+  #check(sdk: SdkChannel, now: number, isPosture = false): void {
     const { session } = sdk;
     if (session.kind === "opaque" || sdk.channel.isClosed) return;
     const reason = this.#whyEnded(session, now);
@@ -185,21 +222,24 @@ export class TokenChannels {
       sdk.channel.close(new Error(reason));
       return;
     }
-    let dueAt = endOf(session.claims);
-    for (const member of sdk.grants()) {
-      const verdict = this.#o.permissions.verdict(session, member.grant);
+    this.#dueAt.set(sdk, endOf(session.claims));
+    const { permissions } = this.#o;
+    const verdicts = new Map<string, AccessVerdict | undefined>();
+    for (const member of sdk.members()) {
+      const { grant } = member;
+      const key = `${grant.type}/${grant.serviceId}`;
+      const verdict = verdicts.getOrInsertComputed(key, () => permissions.verdict(session, grant));
       if (verdict === undefined) continue;
       if (verdict.isAllowed) {
-        dueAt = Math.min(dueAt, verdict.until ?? dueAt);
+        this.#dueBy(sdk, verdict.until);
         continue;
       }
       const { identityId } = session;
-      const { serviceId, type } = member.grant;
+      const { serviceId, type } = grant;
       this.#o.log.info({ identityId, serviceId, type, reason: verdict.reason }, "access ended");
-      const told = this.#o.permissions.denial(session, member.grant);
-      if (told !== undefined) member.close(told);
+      member.close(denialOf(verdict));
     }
-    this.#dueAt.set(sdk, dueAt);
+    this.#dueBy(sdk, this.#subscriptions.refresh(sdk, { owesStates: isPosture, now }));
   }
 
   #whyEnded({ claims, identityId }: TokenSession, now: number): string | undefined {

@@ -1,12 +1,12 @@
 import { RouteErrorCode, silentLogger } from "@sallyport/wire";
 import { expect, it } from "vitest";
-import type { Access } from "../access/ports.ts";
-import type { ControlPlane } from "../control/control-plane.ts";
-import type { EgressRequest } from "../forwarder/egress.ts";
-import type { Forwarder } from "../forwarder/forwarder.ts";
+import type { Access } from "../../access/ports.ts";
+import type { ControlPlane } from "../../control/control-plane.ts";
+import type { EgressRequest } from "../../forwarder/egress.ts";
+import type { Forwarder } from "../../forwarder/forwarder.ts";
+import { ServicePermissions } from "../tokens/service-permissions.ts";
 import { EdgeEgress } from "./edge-egress.ts";
 import { Hosting } from "./hosting.ts";
-import { ServicePermissions } from "./service-permissions.ts";
 
 // Nothing is hosted: the dial ends before it needs a controller or a circuit.
 const hosting = new Hosting({} as ControlPlane, new ServicePermissions({} as Access), silentLogger);

@@ -1,8 +1,8 @@
 import { abortable, pause } from "@sallyport/async";
 import { EdgeErrorCode, PeerData, type Permission } from "@sallyport/wire";
-import { type Access, type AccessVerdict, TokenRefusedError } from "../access/ports.ts";
-import { type Denial, denial, INVALID_SESSION } from "./edge-messages.ts";
-import { type Grant, isJwt, type TokenSession } from "./sdk-session.ts";
+import { type Access, type AccessVerdict, TokenRefusedError } from "../../access/ports.ts";
+import { type Denial, denial, INVALID_SESSION } from "../edge-messages.ts";
+import { type Grant, isJwt, type TokenSession } from "../sdk-session.ts";
 
 /** A request is refused with a denial that programs read. */
 export class DeniedError extends Error {
@@ -108,7 +108,7 @@ function mayCome(verdict: AccessVerdict | undefined): boolean {
   return verdict.reason === "unknown service" || verdict.reason === "no policy";
 }
 
-function denialOf({ reason, failingCheckIds }: Refusal): Denial {
+export function denialOf({ reason, failingCheckIds }: Refusal): Denial {
   switch (reason) {
     case "unknown service":
       return denial(EdgeErrorCode.InvalidService, "service not found");

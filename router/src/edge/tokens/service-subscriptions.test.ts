@@ -1,0 +1,141 @@
+import { decodeControl, EdgeType, edgeClientPb, encodeControl } from "@sallyport/wire";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { check, identity, member, service } from "../../access/testing/test-model.ts";
+import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
+import { TestSdk } from "../../testing/test-sdk.ts";
+
+const { Op } = edgeClientPb;
+
+let network: TestNetwork;
+let router: TestRouter;
+let sdk: TestSdk;
+
+beforeEach(async () => {
+  network = await TestNetwork.create();
+  router = await network.addRouter("r1");
+  const client = await network.tokenClient("alice");
+  await network.grant("web", "Dial", "alice");
+  sdk = await TestSdk.connect(router.port.port, client);
+});
+
+afterEach(async () => {
+  sdk.close();
+  await network.close();
+});
+
+function subscribe(): void {
+  const body = encodeControl(edgeClientPb.SubscribeToServiceUpdatesSchema, { index: -1n });
+  sdk.channel.send({ contentType: EdgeType.SubscribeToServiceUpdates, body });
+}
+
+async function services(): Promise<edgeClientPb.ServiceChangeSet> {
+  const { contentType, body } = await sdk.nextMessage();
+  expect(contentType).toBe(EdgeType.ServiceChangeSet);
+  return decodeControl(edgeClientPb.ServiceChangeSetSchema, body);
+}
+
+async function posture(): Promise<edgeClientPb.PostureStateChange> {
+  const { contentType, body } = await sdk.nextMessage();
+  expect(contentType).toBe(EdgeType.PostureStateChange);
+  return decodeControl(edgeClientPb.PostureStateChangeSchema, body);
+}
+
+test("a subscriber is told of everything, then of what changes, in sets that follow each other", async () => {
+  subscribe();
+  const all = await services();
+  expect(all).toMatchObject({ previousIndex: -1n, services: [{ op: Op.Added, id: "web", policyIds: ["Dial-web"] }] });
+  expect(await posture()).toMatchObject({ seq: 1n, policyStates: [{ policyId: "Dial-web", isPassing: true }] });
+
+  await network.grant("more", "Bind", "alice");
+  const more = await services();
+  expect(more.previousIndex).toBe(all.index);
+  expect(more.index).toBeGreaterThan(all.index);
+  expect(more.services).toMatchObject([{ op: Op.Added, id: "more", name: "name of more" }]);
+  expect(await posture()).toMatchObject({ seq: 2n });
+
+  await network.model.put(member("Dial-web", "identity", ["alice"], false));
+  const less = await services();
+  expect(less).toMatchObject({ previousIndex: more.index, services: [{ op: Op.Removed, id: "web" }] });
+  expect(less.policies).toMatchObject([{ op: Op.Removed, id: "Dial-web" }]);
+});
+
+test("what concerns others is not told, and does not break the sequence", async () => {
+  subscribe();
+  const all = await services();
+  await posture();
+  await network.tokenClient("bob");
+  await network.grant("theirs", "Dial", "bob");
+  await network.grant("ours", "Dial", "alice");
+  const next = await services();
+  expect(next.previousIndex).toBe(all.index);
+  expect(next.services.map(({ id }) => id)).toEqual(["ours"]);
+});
+
+test("posture is told when the device reports, when it is asked for, and when a check changes", async () => {
+  await network.model.put(check("c1", { case: "domains", value: { domains: ["corp"] } }));
+  await network.model.put(member("Dial-web", "check", ["c1"]));
+  subscribe();
+  expect(await services()).toMatchObject({ postureChecks: [{ id: "c1", type: "DOMAIN" }] });
+  expect(await posture()).toMatchObject({ seq: 1n, checkStates: [{ checkId: "c1", isPassing: false }] });
+  sdk.report({ type: { case: "domain", value: { name: "corp" } } });
+  expect(await posture()).toMatchObject({
+    seq: 2n,
+    checkStates: [{ isPassing: true }],
+    policyStates: [{ isPassing: true }],
+  });
+  sdk.channel.send({ contentType: EdgeType.ResyncPostureState });
+  expect(await posture()).toMatchObject({ seq: 3n, checkStates: [{ isPassing: true }] });
+  await network.model.put(check("c1", { case: "domains", value: { domains: ["other"] } }));
+  expect(await services()).toMatchObject({ services: [], postureChecks: [{ op: Op.Updated, id: "c1" }] });
+  expect(await posture()).toMatchObject({ seq: 4n, checkStates: [{ isPassing: false }] });
+});
+
+test("subscribing again starts again, and ends when the SDK says so", async () => {
+  subscribe();
+  const { index } = await services();
+  await posture();
+  subscribe();
+  expect(await services()).toMatchObject({ index, previousIndex: -1n });
+  expect(await posture()).toMatchObject({ seq: 2n });
+  sdk.channel.send({ contentType: EdgeType.UnsubscribeFromServiceUpdates });
+  sdk.channel.send({ contentType: EdgeType.ResyncPostureState });
+  await network.grant("more", "Dial", "alice");
+  // Only a new subscription is answered: nothing came before it.
+  subscribe();
+  expect(await services()).toMatchObject({ previousIndex: -1n, services: [{}, {}] });
+});
+
+test("an SDK that does not read gets one set of all that has changed meanwhile", async () => {
+  subscribe();
+  const all = await services();
+  await posture();
+  const [channel] = router.edge.sdks().map((each) => each.channel);
+  if (channel === undefined) throw new Error("the SDK has a channel");
+  let isFull = true;
+  const drained: (() => void)[] = [];
+  Object.defineProperty(channel, "isFull", { configurable: true, get: () => isFull });
+  Object.defineProperty(channel, "onDrain", { configurable: true, value: (cb: () => void) => drained.push(cb) });
+  for (let i = 0; i < 50; i++) await network.model.put(service("web", [`config ${i}`]));
+  await expect.poll(() => drained.length).toBe(1);
+  await network.grant("more", "Dial", "alice");
+  expect(sdk.messages).toEqual([]);
+  isFull = false;
+  for (const cb of drained.splice(0)) cb();
+  const next = await services();
+  expect(next.previousIndex).toBe(all.index);
+  expect(next.services.map(({ id, op }) => [id, op])).toEqual([
+    ["web", Op.Updated],
+    ["more", Op.Added],
+  ]);
+});
+
+test("an SDK with an opaque session is not answered: it asks the controller", async () => {
+  sdk.close();
+  sdk = await TestSdk.connect(router.port.port, await network.client("dave"));
+  subscribe();
+  await network.model.put(identity("dave"));
+  await network.grant("web", "Dial", "dave");
+  const { answer } = await sdk.requestConnect("none");
+  expect(answer.contentType).toBe(EdgeType.StateClosed);
+  expect(sdk.messages).toEqual([]);
+});
