@@ -95,11 +95,16 @@ describe("a router", () => {
     const channel = await controller.channel();
     expect(channel.hello.idToken).toBe("r1");
     expect(parseVersionInfo(channel.hello.headers.getString(ControlHello.Version) ?? "").version).toBe("v1.6.20");
-    const { listeners } = decodeControl(ctrlPb.ListenersSchema, channel.hello.headers.get(ControlHello.Listeners)!);
+    const { headers } = channel.hello;
+    const { listeners } = decodeControl(ctrlPb.ListenersSchema, headers.get(ControlHello.Listeners)!);
     expect(listeners).toMatchObject([
       { address: expect.stringMatching(/^tls:localhost:\d+$/), protocol: "tls", groups: ["a", "b"] },
     ]);
-    expect(channel.hello.headers.get(ControlHello.RouterMetadata)?.toString("hex")).toBe("0a0101");
+    expect(headers.get(ControlHello.RouterMetadata)?.toString("hex")).toBe("0a0101");
+    // The same for controllers of OpenZiti 2.x, with what the router can do.
+    expect(headers.get(ControlHello.ListenersV2)).toEqual(headers.get(ControlHello.Listeners));
+    expect(headers.get(ControlHello.RouterMetadataV2)).toEqual(headers.get(ControlHello.RouterMetadata));
+    expect(headers.get(ControlHello.CapabilitiesV2)?.toString("hex")).toBe("4000000000000066");
     const links = await controller.next(ControlType.RouterLinks);
     expect(links.body.length).toBe(0);
   });

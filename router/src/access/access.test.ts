@@ -286,7 +286,7 @@ describe("what an identity may do", () => {
     await pass(await key.sign({ ...TOTP, z_t: "a" }));
     expect(ask().isAllowed).toBe(false);
     await pass(await key.sign(TOTP));
-    await expect.poll(() => ask().isAllowed).toBe(true);
+    await expect.poll(() => ask()).toEqual({ isAllowed: true, until: NOW + 60_000 });
     expect(access.view("i1", "a1").checkStates.get("mfa")).toEqual({ isPassing: true, timeoutAt: NOW + 60_000 });
     access.joined({ ...claims, totpAt: NOW - 59_000 });
     now += 30_000;

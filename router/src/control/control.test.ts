@@ -215,19 +215,45 @@ describe("circuits", () => {
     expect(asked).toBe(2);
   });
 
+  it("are asked for by service with an access token, where the controller knows how", async () => {
+    const { sessionToken: _none, ...rest } = request;
+    const byService = { ...rest, serviceId: "s1", identityId: "i1", instanceId: "one" };
+    expect(control.takesServiceCircuits).toBe(false);
+    await connect();
+    expect(control.takesServiceCircuits).toBe(false);
+    await expect(control.createServiceCircuit(byService)).rejects.toMatchObject({ edgeCode: 3 });
+    controller.capabilities = 0x7e;
+    (await controller.channel()).close();
+    await expect.poll(() => control.takesServiceCircuits).toBe(true);
+    controller.on(EdgeCtrlType.CreateCircuitV3Request, (message, channel) => {
+      expect(message.body.length).toBe(0);
+      const told = [CreateCircuitHeader.IdentityId, CreateCircuitHeader.ServiceId, CreateCircuitHeader.ApiSessionToken];
+      expect(told.map((key) => message.headers.getString(key))).toEqual(["i1", "s1", "api"]);
+      expect(message.headers.getString(CreateCircuitHeader.RequestedCircuitId)).toBe("");
+      expect(message.headers.getString(CreateCircuitHeader.TerminatorInstanceId)).toBe("one");
+      expect(message.headers.getStringList(CreateCircuitHeader.Fingerprints)).toEqual(request.fingerprints);
+      expect(message.headers.has(CreateCircuitHeader.SessionToken)).toBe(false);
+      const headers = new Headers()
+        .setString(CreateCircuitHeader.ResponseCircuitId, "c3")
+        .setString(CreateCircuitHeader.ResponseAddress, "ing");
+      channel.reply(message, { contentType: EdgeCtrlType.CreateCircuitV3Response, headers });
+    });
+    expect(await control.createServiceCircuit(byService)).toMatchObject({ circuitId: "c3", address: "ing" });
+  });
+
   it("carry the controller's refusal, or say that there is none to ask", async () => {
     await expect(control.createCircuit({ ...request, timeoutMs: 50 })).rejects.toThrow(NoControllerError);
     await connect();
     controller.on(EdgeCtrlType.CreateCircuitV2Request, (message, channel) =>
       channel.reply(message, {
         contentType: EdgeCtrlType.Error,
-        headers: new Headers().setU32(EdgeCtrlHeader.ErrorCode, 3),
+        headers: new Headers().setU32(EdgeCtrlHeader.ErrorCode, 3).setU32(EdgeCtrlHeader.RetryHint, 2),
         body: Buffer.from("invalid session"),
       }),
     );
     const refused = await control.createCircuit(request).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(EdgeCtrlError);
-    expect(refused).toMatchObject({ edgeCode: 3, text: "invalid session" });
+    expect(refused).toMatchObject({ edgeCode: 3, text: "invalid session", retryHint: 2 });
   });
 });
 

@@ -33,8 +33,6 @@ import { DeniedError, type ServicePermissions } from "./tokens/service-permissio
 
 /** Headers of Connect that travel to the hosting side under the same number. */
 const FORWARDED = [PeerData.PublicKey, PeerData.CallerId, PeerData.AppData, PeerData.ConnectionMarker] as const;
-/** Dials one SDK may have waiting at the controller. */
-const MAX_CONNECTING = 1_000;
 /** Peer data that an SDK gets to see: everything else in an answer is the channel's or the control plane's own. */
 const FIRST_PEER_HEADER = 1000;
 const CONTROL_KEYS = { first: 1100, last: 1199 } as const;
@@ -124,11 +122,11 @@ export class Connector {
       });
   }
 
-  /** Why a dial is refused without asking anybody. */
+  /** Why a dial is refused without asking the data model or a controller. */
   #obstacle(sdk: SdkChannel, connId: number, { sessionToken, sessionId }: Grant): string | Denial | undefined {
     if (this.#isStopping) return `${ROUTER_STOPPING}; dial through another`;
     if (sdk.isTaken(connId)) return `connection id ${connId} is already in use on this channel`;
-    if (sdk.connecting >= MAX_CONNECTING) return `${MAX_CONNECTING} dials of this client are waiting; try again later`;
+    if (sdk.isWaitingForMost) return `${sdk.connecting} requests of this client are waiting; try again later`;
     const isRemoved = (name: string | undefined) => name !== undefined && this.#control.wasSessionRemoved(name);
     const isNone = sessionToken.length > MAX_SESSION_TOKEN || isRemoved(sessionToken) || isRemoved(sessionId);
     return isNone ? denial(EdgeErrorCode.InvalidSession, INVALID_SESSION) : undefined;

@@ -41,7 +41,7 @@ test("an SDK that floods its router with dials has so many under way and no more
     const { answer } = await greedy.requestConnect(toWeb, { connId });
     expect([answer.contentType, answer.body.toString()]).toEqual([
       EdgeType.StateClosed,
-      `${MOST} dials of this client are waiting; try again later`,
+      `${MOST} requests of this client are waiting; try again later`,
     ]);
   }
   const connection = await modest.connect(toWeb);

@@ -21,6 +21,8 @@ export const EDGE_LIMITS = {
   stoppedHeartbeatMs: 5_000,
   /** Listeners one identity may have here: each costs memory and a request to the controller, whatever its token is. */
   maxListeners: 10_000,
+  /** Dials and binds of one channel that may wait for the data model or the controller. */
+  maxConnecting: 1_000,
   /** Channels one identity may have here. */
   maxChannels: 1_000,
   /** Channels that may wait for their API session to be known, half of them from one address. */

@@ -182,9 +182,13 @@ export class SdkChannel implements CircuitCarrier {
     return this.#connecting.size === 0 && this.#connections.values().every((each) => each.carriesDatagrams);
   }
 
-  /** Dials of this SDK that wait for the controller. */
+  /** Dials and binds of this SDK that are not decided yet. */
   get connecting(): number {
     return this.#connecting.size;
+  }
+
+  get isWaitingForMost(): boolean {
+    return this.#connecting.size >= this.options.maxConnecting;
   }
 
   addConnecting(connId: number, pending: PendingRequest): void {

@@ -1,5 +1,5 @@
 import { Backoff, errorText } from "@sallyport/async";
-import { boundedLog, type Logger, type Message, type Precedence, TerminatorResult } from "@sallyport/wire";
+import { boundedLog, type Logger, type Message, TerminatorResult } from "@sallyport/wire";
 import { MeasuredPool, type WorkPool } from "../../metrics/work-pool.ts";
 import type { KeptTerminator, TerminatorAnswer } from "../control-plane.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";

@@ -70,8 +70,6 @@ const FIELDS = [
   EdgeHeader.PublicKey,
 ] as const;
 const MAX_FIELD = 4_096;
-/** Requests of one client that may wait for the data model. */
-const MAX_BINDING = 1_000;
 
 /** The text of a listener that another connection of the same client took over. */
 const TAKEN_OVER = "the listener was taken over by a newer connection";
@@ -142,8 +140,8 @@ export class Hosting {
     // A listener that is bound again keeps its id meanwhile.
     const isReserved = !sdk.isTaken(connId);
     const abort = new AbortController();
-    if (sdk.connecting >= MAX_BINDING) {
-      refuse(`${MAX_BINDING} requests of this client are waiting; try again later`);
+    if (sdk.isWaitingForMost) {
+      refuse(`${sdk.connecting} requests of this client are waiting; try again later`);
       return;
     }
     if (isReserved) sdk.addConnecting(connId, { grant: unread, abort });

@@ -36,7 +36,7 @@ export function changesBetween(before: IdentityView, after: IdentityView): Servi
     policyIds.some((id) => policies.has(id)),
   );
   if (services.size + policies.size + checks.size === 0) return undefined;
-  // A service that is told again brings its policies, and they their checks: nobody has to put parts of two sets together.
+  // A service that is told again brings its policies, and they their checks: the SDK never puts parts of two sets together.
   for (const [id, op] of services) {
     if (op === Op.Removed) continue;
     for (const policyId of after.services.get(id)?.policyIds ?? []) {

@@ -340,3 +340,20 @@ test("a session whose removal names its id ends what its token made, also below 
   for (const id of ["x1", "x2"]) router.control.removeSession(id);
   for (const connection of connections) expect(await connection.whenClosed()).toBe("session ended");
 });
+
+test("so many requests of one channel may wait, dials and binds together", async () => {
+  const { alice } = await pair();
+  const small = await network.addRouter("r2", { edge: { maxConnecting: 2 } });
+  const sdk = await TestSdk.connect(small.port.port, alice);
+  sdks.push(sdk);
+  await network.grant("theirs", "Dial", "bob");
+  const waiting = [
+    sdk.requestService("theirs"),
+    sdk.requestBind(await network.serviceToken(alice, "theirs", "Bind"), { connId: 90 }),
+  ];
+  for (const connId of [91, 92]) {
+    const refused = connId === 91 ? sdk.requestConnect("web", { connId }) : sdk.requestBind("ey", { connId });
+    expect((await refused).answer.body.toString()).toBe("2 requests of this client are waiting; try again later");
+  }
+  for (const request of waiting) expect(await refusal(request)).toMatchObject({ code: 14 });
+});
