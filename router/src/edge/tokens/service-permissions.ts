@@ -1,5 +1,5 @@
 import { abortable, pause } from "@sallyport/async";
-import { EdgeErrorCode, PeerData, type Permission } from "@sallyport/wire";
+import { EdgeErrorCode, PeerData, type Permission, RetryHint } from "@sallyport/wire";
 import { type Access, type AccessVerdict, TokenRefusedError } from "../../access/ports.ts";
 import { type Denial, denial, INVALID_SESSION } from "../edge-messages.ts";
 import { type Grant, isJwt, type TokenSession } from "../sdk-session.ts";
@@ -116,7 +116,10 @@ export function denialOf({ reason, failingCheckIds }: Refusal): Denial {
     case "disabled":
       return denial(EdgeErrorCode.InvalidApiSession, "the identity is unknown or disabled");
     case "no policy":
-      return denial(EdgeErrorCode.AccessDenied, "access denied: no policy grants it");
+      // Another policy may come: a client that never tried again would not find it.
+      return denial(EdgeErrorCode.AccessDenied, "access denied: no policy grants it", {
+        retryHint: RetryHint.StartOver,
+      });
     case "posture":
       return denial(EdgeErrorCode.PostureCheckFailed, "access denied: posture checks fail", { failingCheckIds });
   }

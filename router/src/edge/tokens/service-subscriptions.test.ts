@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { check, identity, member, service } from "../../access/testing/test-model.ts";
 import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
 import { TestSdk } from "../../testing/test-sdk.ts";
+import { MIN_PAUSE_MS } from "./service-subscriptions.ts";
 
 const { Op } = edgeClientPb;
 
@@ -138,4 +139,18 @@ test("an SDK with an opaque session is not answered: it asks the controller", as
   const { answer } = await sdk.requestConnect("none");
   expect(answer.contentType).toBe(EdgeType.StateClosed);
   expect(sdk.messages).toEqual([]);
+});
+
+test("an SDK that asks all the time is answered ten times a second", async () => {
+  subscribe();
+  await services();
+  await posture();
+  const started = performance.now();
+  for (let i = 0; i < 1_000; i++) subscribe();
+  expect(await services()).toMatchObject({ previousIndex: -1n });
+  expect(performance.now() - started).toBeGreaterThan(MIN_PAUSE_MS / 2);
+  expect(await posture()).toMatchObject({ seq: 2n });
+  sdk.channel.send({ contentType: EdgeType.ResyncPostureState });
+  // Nothing of the thousand is left to be answered.
+  expect(await posture()).toMatchObject({ seq: 3n });
 });

@@ -5,14 +5,20 @@ import type { SdkChannel } from "../sdk-channel.ts";
 import { changesBetween, postureState, snapshotOf, statesLapseAt } from "./service-changes.ts";
 
 interface Subscription {
+  isActive: boolean;
   /** What the SDK has been told; undefined: nothing yet. */
   sent: IdentityView | undefined;
   seq: bigint;
   /** The states have to be told even if they are as before. */
   owesStates: boolean;
-  /** The output is full: what has changed meanwhile is told in one set when it has room. */
+  /** It is told later, in one set, what has changed until then. */
   isWaiting: boolean;
+  /** By the clock of `performance.now()`. */
+  toldAt: number;
 }
+
+/** Between two sets for one channel, whatever changes and however often its SDK asks. */
+export const MIN_PAUSE_MS = 100;
 
 /**
  * SDKs that are told of their services, policies and posture instead of asking a controller for them (docs/protocol/edge.md, "Service
@@ -20,21 +26,36 @@ interface Subscription {
  */
 export class ServiceSubscriptions {
   readonly #access: Access;
+  readonly #dueBy: (sdk: SdkChannel, at: number | undefined) => void;
   readonly #channels = new Map<SdkChannel, Subscription>();
 
-  constructor(access: Access) {
+  /** @param dueBy is told when the states of a channel come to change by time alone: it has to be refreshed then */
+  constructor(access: Access, dueBy: (sdk: SdkChannel, at: number | undefined) => void) {
     this.#access = access;
+    this.#dueBy = dueBy;
   }
 
-  /** Subscribing again starts again: the SDK has lost something. @returns as `refresh` */
-  subscribe(sdk: SdkChannel): number | undefined {
-    if (sdk.session.kind === "opaque") return undefined;
-    const seq = this.#channels.get(sdk)?.seq ?? 0n;
-    this.#channels.set(sdk, { sent: undefined, seq, owesStates: true, isWaiting: false });
-    return this.refresh(sdk);
+  /** Subscribing again starts again: the SDK has lost something. */
+  subscribe(sdk: SdkChannel): void {
+    if (sdk.session.kind === "opaque") return;
+    const subscription = this.#channels.getOrInsertComputed(sdk, () => ({
+      ...{ isActive: true, sent: undefined, seq: 0n, owesStates: true, isWaiting: false },
+      toldAt: Number.NEGATIVE_INFINITY,
+    }));
+    subscription.isActive = true;
+    subscription.sent = undefined;
+    subscription.owesStates = true;
+    this.refresh(sdk);
   }
 
+  /** How far it was told is kept, and so is when: numbers never start again, and asking in turns brings no more answers. */
   unsubscribe(sdk: SdkChannel): void {
+    const subscription = this.#channels.get(sdk);
+    if (subscription !== undefined) subscription.isActive = false;
+  }
+
+  /** The channel is gone. */
+  remove(sdk: SdkChannel): void {
     this.#channels.delete(sdk);
   }
 
@@ -43,28 +64,30 @@ export class ServiceSubscriptions {
     this.refresh(sdk, { owesStates: true });
   }
 
-  /**
-   * Tells a subscribed SDK what has changed.
-   *
-   * @returns when the states come to change by time alone
-   */
-  refresh(sdk: SdkChannel, { owesStates = false, now = Date.now() } = {}): number | undefined {
+  /** Tells a subscribed SDK what has changed. */
+  refresh(sdk: SdkChannel, { owesStates = false } = {}): void {
     const subscription = this.#channels.get(sdk);
-    if (subscription === undefined || sdk.channel.isClosed) return undefined;
+    if (subscription?.isActive !== true || sdk.channel.isClosed) return;
     if (owesStates) subscription.owesStates = true;
-    if (subscription.isWaiting) return undefined;
-    if (sdk.channel.isFull) {
+    if (subscription.isWaiting) return;
+    const pauseMs = subscription.toldAt + MIN_PAUSE_MS - performance.now();
+    const resume = (): void => {
+      subscription.isWaiting = false;
+      this.refresh(sdk);
+    };
+    if (pauseMs > 0) {
       subscription.isWaiting = true;
-      sdk.channel.onDrain(() => {
-        subscription.isWaiting = false;
-        if (this.#channels.get(sdk) === subscription) this.refresh(sdk);
-      });
-      return undefined;
+      setTimeout(resume, pauseMs).unref();
+    } else if (sdk.channel.isFull) {
+      subscription.isWaiting = true;
+      sdk.channel.onDrain(resume);
+    } else {
+      const { identityId, id } = sdk.session;
+      const view = this.#access.view(identityId, id);
+      subscription.toldAt = performance.now();
+      this.#tell(sdk, subscription, view, Date.now());
+      this.#dueBy(sdk, statesLapseAt(view));
     }
-    const { identityId, id } = sdk.session;
-    const view = this.#access.view(identityId, id);
-    this.#tell(sdk, subscription, view, now);
-    return statesLapseAt(view);
   }
 
   #tell(sdk: SdkChannel, subscription: Subscription, view: IdentityView, now: number): void {

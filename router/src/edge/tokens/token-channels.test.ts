@@ -135,7 +135,7 @@ test("a service token is good for its own session, service and purpose only", as
     { code: 3, message: "Invalid Session", retryHint: 2 },
     { code: 4 },
     { code: 6, message: "service not found", retryHint: 3 },
-    { code: 14, retryHint: 3 },
+    { code: 14, retryHint: 2 },
     { code: 14 },
     { code: 3 },
   ]);
@@ -156,7 +156,7 @@ test("circuits and listeners end with the access that they exist by, the channel
   const { connection: other } = await accepted;
   await network.model.put(member("Dial-web", "identity", ["alice"], false));
   expect(await connection.whenClosed()).toBe("access denied: no policy grants it");
-  expect(near.closed).toMatchObject([{ error: { code: 14, retryHint: 3 } }]);
+  expect(near.closed).toMatchObject([{ error: { code: 14, retryHint: 2 } }]);
   await other.whenClosed();
   await network.model.put(member("Bind-web", "identity", ["bob"], false));
   expect(await far.whenStateClosed(bindId)).toBe("access denied: no policy grants it");

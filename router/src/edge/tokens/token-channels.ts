@@ -55,11 +55,11 @@ export class TokenChannels {
 
   constructor(options: TokenChannelsOptions) {
     this.#o = options;
-    this.#subscriptions = new ServiceSubscriptions(options.access);
+    this.#subscriptions = new ServiceSubscriptions(options.access, (sdk, at) => this.#dueBy(sdk, at));
     this.messages = new Map<number, (sdk: SdkChannel, message: Message) => void>([
       [EdgeType.UpdateToken, (sdk, message) => this.#updateToken(sdk, message)],
       [EdgeType.PostureResponse, (sdk, message) => this.#posture(sdk, message)],
-      [EdgeType.SubscribeToServiceUpdates, (sdk) => this.#subscribe(sdk)],
+      [EdgeType.SubscribeToServiceUpdates, (sdk) => this.#subscriptions.subscribe(sdk)],
       [EdgeType.UnsubscribeFromServiceUpdates, (sdk) => this.#subscriptions.unsubscribe(sdk)],
       [EdgeType.ResyncPostureState, (sdk) => this.#subscriptions.resync(sdk)],
     ]);
@@ -80,7 +80,7 @@ export class TokenChannels {
   remove(sdk: SdkChannel): void {
     this.#dueAt.delete(sdk);
     this.#toCheck.delete(sdk);
-    this.#subscriptions.unsubscribe(sdk);
+    this.#subscriptions.remove(sdk);
     const { id } = sdk.session;
     const others = this.#sessions.get(id);
     if (others?.delete(sdk) !== true || others.size > 0) return;
@@ -144,16 +144,15 @@ export class TokenChannels {
       const text = "invalid token, API session id does not match";
       throw new DeniedError(denial(EdgeErrorCode.InvalidApiSession, text));
     }
+    const channels = this.#sessions.get(session.id);
+    // The last of them has gone meanwhile.
+    if (channels === undefined) return;
     this.#o.access.joined(claims);
-    for (const each of this.#sessions.get(session.id) ?? []) {
+    for (const each of [...channels]) {
       each.session = tokenSession(claims, each.channel);
       this.#o.hosting.renewed(each);
       this.#check(each, Date.now());
     }
-  }
-
-  #subscribe(sdk: SdkChannel): void {
-    this.#dueBy(sdk, this.#subscriptions.subscribe(sdk));
   }
 
   #posture({ session, channel }: SdkChannel, { body }: Message): void {
@@ -239,7 +238,7 @@ export class TokenChannels {
       this.#o.log.info({ identityId, serviceId, type, reason: verdict.reason }, "access ended");
       member.close(denialOf(verdict));
     }
-    this.#dueBy(sdk, this.#subscriptions.refresh(sdk, { owesStates: isPosture, now }));
+    this.#subscriptions.refresh(sdk, { owesStates: isPosture });
   }
 
   #whyEnded({ claims, identityId }: TokenSession, now: number): string | undefined {
