@@ -137,7 +137,7 @@ export class EdgeListener {
     const permissions = new ServicePermissions(access);
     this.#hosting = new Hosting(control, permissions, log);
     this.#connector = new Connector(control, forwarder, permissions, log);
-    this.#tokens = new TokenChannels({ access, permissions, hosting: this.#hosting, log });
+    this.#tokens = new TokenChannels({ access, permissions, hosting: this.#hosting, log: this.#log });
     this.#stops.push(() => this.#tokens.close());
     this.#requests = {
       connect: (sdk, connId, message) => this.#connector.connect(sdk, connId, message),

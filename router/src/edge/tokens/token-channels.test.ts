@@ -357,3 +357,30 @@ test("so many requests of one channel may wait, dials and binds together", async
   }
   for (const request of waiting) expect(await refusal(request)).toMatchObject({ code: 14 });
 });
+
+test("what an SDK sends before its token can be verified is not lost", async () => {
+  const patient = await network.addRouter("r3", { edge: { lookupApiSessionTimeoutMs: 20_000 } });
+  const { claims, identity: certificate } = await network.tokenClient("alice");
+  await network.grant("web", "Dial", "alice");
+  await network.model.put(check("c1", { case: "domains", value: { domains: ["corp"] } }));
+  await network.model.put(member("Dial-web", "check", ["c1"]));
+  const late = new TestKey("late");
+  const early = await TestSdk.connect(patient.port.port, { identity: certificate, token: await late.sign(claims) });
+  sdks.push(early);
+  early.report({ type: { case: "domain", value: { name: "corp" } } });
+  const dial = early.requestService("web");
+  await network.model.put(late.event);
+  // It passed posture: what is missing is a host.
+  expect((await dial).answer.body.toString()).toBe("service web has no terminators");
+});
+
+test("the flow control of a dial by service may be the SDK's", async () => {
+  const { near } = await pair();
+  const { answer } = await near.requestService("web", {
+    headers: new Headers().setBool(EdgeHeader.UseXgressToSdk, true),
+  });
+  expect(answer.contentType).toBe(EdgeType.StateConnected);
+  expect(answer.headers.getBool(EdgeHeader.UseXgressToSdk)).toBe(true);
+  expect(answer.headers.getString(EdgeHeader.XgressCtrlId)).toBe("ctrl");
+  expect(answer.headers.has(EdgeHeader.XgressAddress)).toBe(true);
+});
