@@ -12,6 +12,7 @@ import {
   EdgeType,
   type FrameView,
   Headers,
+  type Hello,
   ipOf,
   KeptFrame,
   type Logger,
@@ -32,7 +33,7 @@ import { EdgeEgress } from "./hosting/edge-egress.ts";
 import { Hosting } from "./hosting/hosting.ts";
 import { EDGE_LIMITS, type EdgeOptions, type EdgeSettings } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
-import { opaqueSession, type SdkSession } from "./sdk-session.ts";
+import { isJwt, opaqueSession, type SdkSession } from "./sdk-session.ts";
 import { ServicePermissions } from "./tokens/service-permissions.ts";
 import { TokenChannels } from "./tokens/token-channels.ts";
 
@@ -209,20 +210,22 @@ export class EdgeListener {
         helloTimeoutMs: options.connectTimeoutMs,
         ...options.limits,
         log: this.#log,
-        resultHeaders: () => this.#resultHeaders(),
+        resultHeaders: (hello) => this.#resultHeaders(hello),
         onChannel: (channel) => this.#accept(channel, options, places),
       }),
     );
   }
 
   /** What this router can do at this moment. SDKs read it once per connection. */
-  #resultHeaders(): Headers {
+  #resultHeaders(hello: Hello): Headers {
     const { control, access } = this.#parts;
+    // Just after its start a router has no data model. SDKs with access tokens are not admitted before it has: they may rely on it.
+    const hasModel = access.isReady || isJwt(hello.headers.getString(EdgeHeader.SessionToken) ?? "");
     const headers = new Headers()
       .setString(BaseHeader.HelloVersion, versionInfo())
       .setBool(EdgeHeader.SupportsBindSuccess, true);
     const bits: number[] = [RouterCapability.MultiChannel, RouterCapability.BindSuccess];
-    if (access.isReady) {
+    if (hasModel) {
       headers.setBool(EdgeHeader.SupportsPostureChecks, true);
       bits.push(RouterCapability.PostureChecks);
       if (control.takesServiceCircuits) bits.push(RouterCapability.ConnectV2);

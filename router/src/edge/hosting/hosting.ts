@@ -151,6 +151,7 @@ export class Hosting {
     this.#permissions
       .ofToken(session, unread.sessionToken, "Bind", abort.signal)
       .then((grant) => {
+        abort.signal.throwIfAborted();
         free();
         if (!sdk.channel.isClosed) this.#take(sdk, connId, message, grant, refuse);
       })

@@ -71,8 +71,11 @@ test("a router says what it can do, and only what it can do now", async () => {
   expect(all.channel.result.getBool(EdgeHeader.SupportsPostureChecks)).toBe(true);
   router.control.takesServiceCircuits = false;
   expect(hasCapability(mask(await connected(client)), RouterCapability.ConnectV2)).toBe(false);
+  router.control.takesServiceCircuits = true;
   network.model.hasModel = false;
-  const none = await connected(client);
+  // Its token is good only because a data model is here when it is admitted.
+  expect(mask(await connected(client))?.toString("hex")).toBe("66");
+  const none = await connected(await network.client("dave"));
   expect(mask(none)?.toString("hex")).toBe("42");
   expect(none.channel.result.has(EdgeHeader.SupportsPostureChecks)).toBe(false);
 });
@@ -284,7 +287,7 @@ test("access that is lost while the circuit is built ends the dial, and the circ
   answered.resolve();
   expect(await dial).toMatchObject({ code: 14 });
   const [circuitId] = [...network.circuits.keys()];
-  expect(network.faults).toMatchObject([{ ids: [circuitId] }]);
+  expect(network.faults.map(({ ids }) => ids)).toContainEqual([circuitId]);
 });
 
 test("posture decides about dials, and about circuits that are open", async () => {
@@ -297,9 +300,10 @@ test("posture decides about dials, and about circuits that are open", async () =
   const connection = await near.connectService("web");
   near.channel.send({ contentType: EdgeType.PostureResponse, body: Buffer.from([0xff]) });
   near.channel.send({ contentType: EdgeType.PostureResponse, body: Buffer.alloc(MAX_POSTURE_BYTES + 1) });
-  expect((await near.connectService("web")).closedReason).toBeUndefined();
+  const second = await near.connectService("web");
   near.report({ type: { case: "domain", value: { name: "elsewhere" } } });
   await connection.whenClosed();
+  await second.whenClosed();
   expect(near.closed.map(({ error }) => error)).toMatchObject([failing, failing]);
 });
 
