@@ -126,7 +126,8 @@ export class Connector {
   #obstacle(sdk: SdkChannel, connId: number, { sessionToken, sessionId }: Grant): string | Denial | undefined {
     if (this.#isStopping) return `${ROUTER_STOPPING}; dial through another`;
     if (sdk.isTaken(connId)) return `connection id ${connId} is already in use on this channel`;
-    if (sdk.isWaitingForMost) return `${sdk.connecting} requests of this client are waiting; try again later`;
+    if (sdk.isWaitingForMost)
+      return `${sdk.options.maxConnecting} requests of this client are waiting; try again later`;
     const isRemoved = (name: string | undefined) => name !== undefined && this.#control.wasSessionRemoved(name);
     const isNone = sessionToken.length > MAX_SESSION_TOKEN || isRemoved(sessionToken) || isRemoved(sessionId);
     return isNone ? denial(EdgeErrorCode.InvalidSession, INVALID_SESSION) : undefined;

@@ -182,17 +182,14 @@ export class SdkChannel implements CircuitCarrier {
     return this.#connecting.size === 0 && this.#connections.values().every((each) => each.carriesDatagrams);
   }
 
-  /** Dials and binds of this SDK that are not decided yet. */
-  get connecting(): number {
-    return this.#connecting.size;
-  }
-
+  /** As many dials and binds of this SDK as may be are not decided yet. */
   get isWaitingForMost(): boolean {
     return this.#connecting.size >= this.options.maxConnecting;
   }
 
-  addConnecting(connId: number, pending: PendingRequest): void {
-    this.#connecting.set(connId, pending);
+  /** @returns false when another request about this id is not decided yet */
+  addConnecting(connId: number, pending: PendingRequest): boolean {
+    return this.#connecting.getOrInsert(connId, pending) === pending;
   }
 
   removeConnecting(connId: number): void {

@@ -137,26 +137,25 @@ export class Hosting {
   #askFirst(sdk: SdkChannel, connId: number, message: Message, unread: Grant, refuse: Refuse): void {
     const { session } = sdk;
     if (session.kind === "opaque") return;
-    // A listener that is bound again keeps its id meanwhile.
-    const isReserved = !sdk.isTaken(connId);
     const abort = new AbortController();
     if (sdk.isWaitingForMost) {
-      refuse(`${sdk.connecting} requests of this client are waiting; try again later`);
+      refuse(`${sdk.options.maxConnecting} requests of this client are waiting; try again later`);
       return;
     }
-    if (isReserved) sdk.addConnecting(connId, { grant: unread, abort });
-    const free = () => {
-      if (isReserved) sdk.removeConnecting(connId);
-    };
+    // A listener may be bound again, but not twice at once.
+    if (!sdk.addConnecting(connId, { grant: unread, abort })) {
+      refuse(`connection id ${connId} is already in use on this channel`);
+      return;
+    }
     this.#permissions
       .ofToken(session, unread.sessionToken, "Bind", abort.signal)
       .then((grant) => {
         abort.signal.throwIfAborted();
-        free();
+        sdk.removeConnecting(connId);
         if (!sdk.channel.isClosed) this.#take(sdk, connId, message, grant, refuse);
       })
       .catch((error: unknown) => {
-        free();
+        sdk.removeConnecting(connId);
         this.#log.debug({ err: error, identityId: session.identityId, connId }, "bind refused");
         refuse(error instanceof DeniedError ? error.denial : errorText(error));
       });
