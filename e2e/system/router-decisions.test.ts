@@ -102,7 +102,7 @@ test("what an identity may dial and bind, with the posture that its device repor
         identityId: "",
         apiSessionId: "a",
         issuedAt: 0,
-        expiresAt: 0,
+        endsAt: 0,
         fingerprints: [],
         allowsExpiredCertificates: false,
       };

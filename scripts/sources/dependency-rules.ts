@@ -248,6 +248,7 @@ export const RULES: readonly DependencyRule[] = [
     from: "router/src/edge/",
     may: [
       ASYNC,
+      "packages/posture/",
       "packages/wire/",
       "router/src/forwarder/",
       "router/src/xgress/",

@@ -58,7 +58,7 @@ describe("an access token", () => {
       identityId: "i1",
       apiSessionId: "a1",
       issuedAt: NOW,
-      expiresAt: NOW + 1_800_000,
+      endsAt: NOW + 1_800_000 + 30_000,
       fingerprints: ["ab"],
       allowsExpiredCertificates: true,
       totpAt: NOW - 9_000,

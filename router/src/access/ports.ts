@@ -17,7 +17,8 @@ export interface AccessClaims {
   readonly apiSessionId: string;
   /** Milliseconds since 1970, as are all times here. */
   readonly issuedAt: number;
-  readonly expiresAt: number;
+  /** When it counts no more: its expiry, and the leeway for clocks that differ. */
+  readonly endsAt: number;
   /** SHA-1 (40 hex characters) of the certificates that the session is bound to. */
   readonly fingerprints: readonly string[];
   readonly allowsExpiredCertificates: boolean;

@@ -56,7 +56,7 @@ export class TokenVerifier {
       identityId: textOf(claims, "sub"),
       apiSessionId: textOf(claims, "z_asid"),
       issuedAt: secondsOf(claims, "iat") * 1000,
-      expiresAt: secondsOf(claims, "exp") * 1000,
+      endsAt: secondsOf(claims, "exp") * 1000 + CLOCK_LEEWAY_MS,
       fingerprints: listOf(claims, "z_cfs"),
       allowsExpiredCertificates: claims.z_cae === true,
       ...(totpAt === undefined ? {} : { totpAt }),

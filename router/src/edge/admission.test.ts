@@ -56,7 +56,7 @@ test("an unknown CA cannot name a session", async () => {
 const HOUR_MS = 3_600_000;
 const expired = { notBefore: new Date(Date.now() - 2 * HOUR_MS), notAfter: new Date(Date.now() - HOUR_MS) };
 const claims: AccessClaims = {
-  ...{ token: "t", tokenId: "j", identityId: "alice", apiSessionId: "sess1", issuedAt: 0, expiresAt: 0 },
+  ...{ token: "t", tokenId: "j", identityId: "alice", apiSessionId: "sess1", issuedAt: 0, endsAt: 0 },
   ...{ fingerprints: [], allowsExpiredCertificates: false },
 };
 const OF_IDENTITY = "spiffe://net/identity/alice";

@@ -16,7 +16,6 @@ import {
   type AccessVerdict,
   TokenRefusedError,
 } from "../../access/ports.ts";
-import { CLOCK_LEEWAY_MS } from "../../control/data-model/network-model.ts";
 import { type Denial, denial, withDenial } from "../edge-messages.ts";
 import type { Hosting } from "../hosting/hosting.ts";
 import type { ChannelMember, SdkChannel } from "../sdk-channel.ts";
@@ -73,7 +72,7 @@ export class TokenChannels {
     if (sdk.session.kind === "opaque") return;
     const { id, claims } = sdk.session;
     this.#sessions.getOrInsertComputed(id, () => new Set()).add(sdk);
-    this.#dueAt.set(sdk, endOf(claims));
+    this.#dueAt.set(sdk, claims.endsAt);
     this.#o.access.joined(claims);
   }
 
@@ -221,7 +220,7 @@ export class TokenChannels {
       sdk.channel.close(new Error(reason));
       return;
     }
-    this.#dueAt.set(sdk, endOf(session.claims));
+    this.#dueAt.set(sdk, session.claims.endsAt);
     const { permissions } = this.#o;
     const verdicts = new Map<string, AccessVerdict | undefined>();
     for (const member of sdk.members()) {
@@ -245,12 +244,8 @@ export class TokenChannels {
     const { access } = this.#o;
     if (access.isRevoked(claims)) return "the access token was revoked";
     if (!access.isEnabled(identityId)) return "the identity was disabled or deleted";
-    return endOf(claims) <= now ? "the access token has expired" : undefined;
+    return claims.endsAt <= now ? "the access token has expired" : undefined;
   }
-}
-
-function endOf({ expiresAt }: AccessClaims): number {
-  return expiresAt + CLOCK_LEEWAY_MS;
 }
 
 /** The texts are those that clients of OpenZiti show. */
