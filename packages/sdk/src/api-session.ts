@@ -47,6 +47,12 @@ const LOGOUT_MS = 3_000;
 /** Longer than any call: then nothing is under way any more at a client that was replaced. */
 const REPLACED_CLIENT_MS = 30_000;
 
+/** What was refused, and what may be done about it. */
+const REFUSED = {
+  identity: ["this identity", "was it deleted or disabled? Enroll again"],
+  token: ["this token", "is its signer enabled, and is its subject the external id of an identity?"],
+} as const;
+
 interface ApiSessionOptions {
   readonly controllerUrl: string;
   readonly credentials: LoginCredentials;
@@ -77,6 +83,8 @@ export class ApiSession {
   #login: Promise<LoginResult> | undefined;
   #held: HeldLogin | undefined;
   readonly #replaced = new Map<ClientApi, NodeJS.Timeout>();
+  /** A session was given up: a kept one would be that same one. */
+  #hasDropped = false;
   #isClosed = false;
 
   constructor(o: ApiSessionOptions) {
@@ -248,6 +256,7 @@ export class ApiSession {
     this.#held?.stop();
     this.#login = undefined;
     this.#held = undefined;
+    this.#hasDropped = true;
     this.#o.onReplaced();
   }
 
@@ -281,7 +290,7 @@ export class ApiSession {
     const { data: version } = await this.#api.listVersion();
     const oidc = announcedOidc(version);
     const parts = {
-      ...{ credentials, configTypes, factors, log: this.#log },
+      ...{ credentials, configTypes, factors, log: this.#log, mayResume: !this.#hasDropped },
       controllerUrl: () => this.#controllerUrl,
       api: () => this.#api,
     };
@@ -309,7 +318,8 @@ export class ApiSession {
   #refused(cause: unknown): unknown {
     if (cause instanceof AuthenticationError) return cause;
     if (isUnauthorized(cause)) {
-      const text = `${this.#controllerUrl} does not accept this identity: ${errorText(cause)}; was it deleted or disabled? Enroll again`;
+      const [what, hint] = REFUSED[this.#credentials.kind === "external" ? "token" : "identity"];
+      const text = `${this.#controllerUrl} does not accept ${what}: ${errorText(cause)}; ${hint}`;
       return new AuthenticationError("CREDENTIALS_REFUSED", text, { cause });
     }
     const isAnswer = cause instanceof ApiError || cause instanceof ApiTransportError;

@@ -9,6 +9,7 @@ import { type Hosted, type HostOptions, RetriedHosting } from "./hosting/hosted.
 import { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 import { ServiceAgent } from "./http-agent.ts";
 import { type IdentityFile, type LoadedIdentity, loadIdentityFile } from "./identity-file.ts";
+import type { SessionStore } from "./login/kept-session.ts";
 import type { LoginCredentials } from "./login/login.ts";
 import { type ExternalTokenQuery, type OneTimeCodeQuery, SecondFactors } from "./login/second-factors.ts";
 import { RouterPool } from "./router-pool.ts";
@@ -44,8 +45,15 @@ export type ContextLogin = {
   readonly ca: string;
 } & (
   | { readonly username: string; readonly password: string }
-  /** A token of another provider that the network trusts; asked for at each login. */
-  | { readonly token: () => Promise<string> }
+  | {
+      /** A token of another provider that the network trusts; asked for at each login. */
+      readonly token: () => Promise<string>;
+      /**
+       * Where the session is kept: the next run of the program goes on with it and needs no token, until it has ended. `close` does not log out
+       * then. Only logins by OpenID Connect are kept.
+       */
+      readonly store?: SessionStore;
+    }
 );
 
 /** How a service is dialled; everything is optional. */
@@ -152,7 +160,7 @@ export class Context {
     const { controller, ca: caPem } = login;
     const credentials: LoginCredentials =
       "token" in login
-        ? { kind: "external", token: login.token, caPem }
+        ? { kind: "external", token: login.token, store: login.store, caPem }
         : { kind: "password", username: login.username, password: login.password, caPem };
     const url = URL.canParse(controller) ? new URL(controller) : undefined;
     if (url?.protocol !== "https:") {

@@ -39,16 +39,25 @@ export async function enroll(jwt: string, options: EnrollOptions = {}): Promise<
   const content = { contentType: "application/x-pem-file", body: csr };
   const answer = await postEnrollment(token, authorities.pem, content, signal);
   const certPem = certificateOf(answer, keyPem, issuer);
+  return identityFileOf(issuer, { keyPem, certPem, caPem: authorities.pem });
+}
+
+/** The content of an identity file. */
+export function identityFileOf(
+  controller: URL,
+  { keyPem, certPem, caPem }: { readonly keyPem: string; readonly certPem: string; readonly caPem: string },
+): IdentityFile {
   return {
-    ztAPI: `${issuer.origin}/edge/client/v1`,
+    ztAPI: `${controller.origin}/edge/client/v1`,
     ztAPIs: null,
     configTypes: null,
-    id: { key: `pem:${keyPem}`, cert: `pem:${certPem}`, ca: `pem:${authorities.pem}` },
+    id: { key: `pem:${keyPem}`, cert: `pem:${certPem}`, ca: `pem:${caPem}` },
     enableHa: false,
   };
 }
 
-function certificateOf(answer: unknown, keyPem: string, issuer: URL): string {
+/** The certificate of an enrollment's answer. @throws EnrollmentError when it is not for our key */
+export function certificateOf(answer: unknown, keyPem: string, issuer: URL): string {
   const cert = typeof answer === "object" && answer !== null && "cert" in answer ? answer.cert : undefined;
   if (typeof cert === "string") {
     const [leaf] = parseCertificates(cert);

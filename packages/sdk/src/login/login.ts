@@ -2,6 +2,7 @@
 import { arch, hostname, platform, release, version } from "node:os";
 import { type ApiClient, type ApiCredential, createClient } from "@sallyport/api/client";
 import { controllerTrust, type Identity, type Logger } from "@sallyport/wire";
+import type { SessionStore } from "./kept-session.ts";
 import type { SecondFactors } from "./second-factors.ts";
 
 /** How to prove who we are. */
@@ -9,7 +10,13 @@ export type LoginCredentials =
   | { readonly kind: "certificate"; readonly identity: Identity }
   | { readonly kind: "password"; readonly username: string; readonly password: string; readonly caPem: string }
   /** A token of another provider; asked for at each login, since tokens end. */
-  | { readonly kind: "external"; readonly token: () => Promise<string>; readonly caPem: string };
+  | {
+      readonly kind: "external";
+      readonly token: () => Promise<string>;
+      readonly caPem: string;
+      /** Where the session is kept, so that the next run of the program needs no token. */
+      readonly store?: SessionStore | undefined;
+    };
 
 export type ClientApi = ApiClient<"client">;
 
@@ -58,6 +65,8 @@ export interface LoginParts {
   readonly api: () => ClientApi;
   readonly configTypes: readonly string[];
   readonly factors: SecondFactors;
+  /** Whether a kept session may go on: not after a session of this program was given up. */
+  readonly mayResume: boolean;
   readonly log: Logger;
 }
 

@@ -2,6 +2,7 @@ import {
   type AnnouncedOidc,
   type ApiCredential,
   ApiError,
+  ApiTransportError,
   type AuthQuery,
   type FactorAnswer,
   type FirstFactor,
@@ -9,10 +10,11 @@ import {
   type OidcTokens,
   TokenRefresh,
 } from "@sallyport/api/client";
-import { errorText } from "@sallyport/async";
+import { abortable, errorText } from "@sallyport/async";
 import { createCsr, createKeyPair, type Identity, identityFromPem } from "@sallyport/wire";
 import { AuthenticationError } from "../errors.ts";
 import { withTrust } from "../identity-file.ts";
+import { boundIdentityOf, keptSessionOf, type SessionStore, tokensOf } from "./kept-session.ts";
 import { sessionCertificate } from "./legacy-login.ts";
 import {
   type ClientApi,
@@ -27,8 +29,67 @@ import {
   trustOf,
 } from "./login.ts";
 
-/** Logs in by OpenID Connect: the session has an access token, which is replaced while it lives. @throws ApiError, ApiTransportError, AuthenticationError */
-export async function oidcLogin(parts: LoginParts, { path, takesCsr }: AnnouncedOidc): Promise<HeldLogin> {
+/**
+ * Logs in by OpenID Connect: the session has an access token, which is replaced while it lives. A session that was kept by an earlier run goes on.
+ *
+ * @throws ApiError, ApiTransportError, AuthenticationError
+ */
+export async function oidcLogin(parts: LoginParts, announced: AnnouncedOidc): Promise<HeldLogin> {
+  return (await resumedLogin(parts, announced)) ?? (await newLogin(parts, announced));
+}
+
+/** The session of an earlier run; undefined when there is none that goes on. @throws ApiTransportError, ApiError when the controller cannot say */
+async function resumedLogin(parts: LoginParts, { path }: AnnouncedOidc): Promise<HeldLogin | undefined> {
+  const store = parts.mayResume ? storeOf(parts.credentials) : undefined;
+  const kept = await store?.read();
+  if (store === undefined || kept === undefined) return undefined;
+  const caPem = trustOf(parts.credentials);
+  const fields = { controller: parts.controllerUrl(), identity: kept.identityName };
+  try {
+    const bound = boundIdentityOf(kept, caPem);
+    const tokens = await withProvider({ parts, path, caPem, bound }, (provider) => provider.refresh(tokensOf(kept)));
+    await keep(parts, store, tokens, bound);
+    const identity = bound ?? (await unboundIdentity(parts.api(), credentialOf(tokens, []), tokens.identityId, caPem));
+    parts.log.info(fields, "the session of an earlier run goes on");
+    return new OidcSession({ parts, path, tokens, externalTokens: [], store, bound, identity });
+  } catch (error) {
+    if (error instanceof ApiTransportError || (error instanceof ApiError && !isRefusal(error))) throw error;
+    parts.log.info({ ...fields, reason: errorText(error) }, "the session of an earlier run does not go on");
+    return undefined;
+  }
+}
+
+function storeOf(credentials: LoginCredentials): SessionStore | undefined {
+  return credentials.kind === "external" ? credentials.store : undefined;
+}
+
+/** A session that cannot be kept goes on all the same, and the next run logs in. */
+async function keep(parts: LoginParts, store: SessionStore, tokens: OidcTokens, bound?: Identity): Promise<void> {
+  try {
+    await store.write(keptSessionOf(tokens, bound));
+  } catch (error) {
+    const fields = { controller: parts.controllerUrl(), reason: errorText(error) };
+    parts.log.warn(fields, "the session cannot be kept; the next start needs a login");
+  }
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof ApiError && error.status < 500 && error.status !== 429;
+}
+
+interface ProviderAt {
+  readonly parts: LoginParts;
+  readonly path: string;
+  readonly caPem: string;
+  readonly bound: Identity | undefined;
+}
+
+async function withProvider<T>(at: ProviderAt, work: (provider: OidcLogin) => Promise<T>): Promise<T> {
+  const baseUrl = at.parts.controllerUrl();
+  return await OidcLogin.once({ baseUrl, path: at.path, ...tlsOf(at.caPem, at.bound) }, work);
+}
+
+async function newLogin(parts: LoginParts, { path, takesCsr }: AnnouncedOidc): Promise<HeldLogin> {
   const { credentials, configTypes } = parts;
   const caPem = trustOf(credentials);
   const own = identityOf(credentials);
@@ -42,7 +103,10 @@ export async function oidcLogin(parts: LoginParts, { path, takesCsr }: Announced
     const bound = certPem === undefined || keyPem === undefined ? own : identityFromPem({ certPem, keyPem, caPem });
     const identity =
       bound ?? (await unboundIdentity(parts.api(), credentialOf(tokens, externalTokens), tokens.identityId, caPem));
-    return new OidcSession({ parts, path, tokens, externalTokens, bound, identity });
+    // Tokens of other providers that go along with each call end, and cannot be had without the user.
+    const store = externalTokens.length === 0 ? storeOf(credentials) : undefined;
+    if (store !== undefined) await keep(parts, store, tokens, bound);
+    return new OidcSession({ parts, path, tokens, externalTokens, store, bound, identity });
   });
 }
 
@@ -92,6 +156,8 @@ interface OidcSessionOptions {
   readonly path: string;
   readonly tokens: OidcTokens;
   readonly externalTokens: readonly string[];
+  /** Where the session is kept: it outlives the program then. */
+  readonly store: SessionStore | undefined;
   /** Whose certificate the session is bound to. */
   readonly bound: Identity | undefined;
   /** For router connections. */
@@ -106,6 +172,8 @@ class OidcSession implements HeldLogin {
   #caPem: string;
   #identity: Identity;
   #refresh: TokenRefresh | undefined;
+  /** The last exchange of tokens, until they are kept. */
+  #renewing: Promise<unknown> = Promise.resolve();
 
   constructor(o: OidcSessionOptions) {
     this.#o = o;
@@ -133,7 +201,7 @@ class OidcSession implements HeldLogin {
     const { log, controllerUrl } = this.#o.parts;
     this.#refresh = new TokenRefresh({
       tokens: this.#tokens,
-      refresh: (tokens) => this.#withProvider((provider) => provider.refresh(tokens)),
+      refresh: (tokens) => this.#renew(tokens),
       onRefreshed: (tokens) => {
         this.#tokens = tokens;
         this.#credential = credentialOf(tokens, this.#o.externalTokens);
@@ -155,7 +223,7 @@ class OidcSession implements HeldLogin {
     try {
       return (await this.#refresh?.now()) !== undefined;
     } catch (error) {
-      if (error instanceof ApiError && error.status < 500 && error.status !== 429) return false;
+      if (isRefusal(error)) return false;
       throw error;
     }
   }
@@ -171,12 +239,26 @@ class OidcSession implements HeldLogin {
   }
 
   async end(signal: AbortSignal): Promise<void> {
-    await this.#withProvider((provider) => provider.end(this.#tokens, signal));
+    // A refresh token counts once: a program that ended between its exchange and its keeping would need a login.
+    if (this.#o.store !== undefined) await abortable(this.#renewing, signal);
+    else await withProvider(this.#provider(), (provider) => provider.end(this.#tokens, signal));
   }
 
-  async #withProvider<T>(work: (provider: OidcLogin) => Promise<T>): Promise<T> {
+  #renew(tokens: OidcTokens): Promise<OidcTokens> {
+    const renewing = this.#exchange(tokens);
+    this.#renewing = renewing.catch(() => {});
+    return renewing;
+  }
+
+  async #exchange(tokens: OidcTokens): Promise<OidcTokens> {
+    const { parts, store } = this.#o;
+    const fresh = await withProvider(this.#provider(), (provider) => provider.refresh(tokens));
+    if (store !== undefined) await keep(parts, store, fresh, this.#bound);
+    return fresh;
+  }
+
+  #provider(): ProviderAt {
     const { parts, path } = this.#o;
-    const baseUrl = parts.controllerUrl();
-    return await OidcLogin.once({ baseUrl, path, ...tlsOf(this.#caPem, this.#bound) }, work);
+    return { parts, path, caPem: this.#caPem, bound: this.#bound };
   }
 }
