@@ -3,8 +3,9 @@ import { readFile } from "node:fs/promises";
 import { errorText } from "@sallyport/async";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Logger as Pino, pino } from "pino";
+import { TerminalUser } from "./login/terminal.ts";
 import { type ProgramCommand, parseCommand, USAGE } from "./program/command-line.ts";
-import { enrollCommand, isEnrolled } from "./program/identity-files.ts";
+import { enrollCommand, isEnrolled, joinCommand } from "./program/identity-files.ts";
 import { tunnelCommand } from "./program/tunnel-command.ts";
 
 /** Stopping takes at most this long beyond the draining; then the process ends anyway. */
@@ -28,9 +29,15 @@ async function main(command: ProgramCommand): Promise<number> {
         return 0;
       }
       await enrollCommand(command.jwtFile, command.output);
-      process.stdout.write(
-        `the identity is in ${command.output}; use it with: sallyport-tunnel run -i ${command.output}\n`,
-      );
+      sayWritten(command.output);
+      return 0;
+    case "join":
+      if (command.ifNeeded && (await isEnrolled(command.output))) {
+        process.stdout.write(`the identity is in ${command.output} already\n`);
+        return 0;
+      }
+      await joinCommand(command, new TerminalUser(), new AbortController().signal);
+      sayWritten(command.output);
       return 0;
     case "tunnel": {
       const log = logger(command.verbose);
@@ -47,6 +54,10 @@ async function main(command: ProgramCommand): Promise<number> {
       return 0;
     }
   }
+}
+
+function sayWritten(output: string): void {
+  process.stdout.write(`the identity is in ${output}; use it with: sallyport-tunnel run -i ${output}\n`);
 }
 
 /** The first signal stops in order, the second at once. */

@@ -1,6 +1,14 @@
 import { lookup } from "node:dns/promises";
 import { TUNNEL_DEFAULTS } from "@sallyport/router-config/tunnel-defaults";
-import { Context, type IdentityFile, type IdentityInfo, type Service } from "@sallyport/sdk";
+import {
+  Context,
+  type ContextLogin,
+  type ContextOptions,
+  type IdentityFile,
+  type IdentityInfo,
+  type OneTimeCodeQuery,
+  type Service,
+} from "@sallyport/sdk";
 import { type Logger, silentLogger } from "@sallyport/wire";
 import type {
   HostedTerminator,
@@ -27,6 +35,8 @@ export interface SdkOverlayOptions {
   readonly refreshIntervalMs?: number | undefined;
   /** Ends waiting for the login. */
   readonly signal?: AbortSignal | undefined;
+  /** Gives a code of an authenticator app when the network asks for one, at each login. */
+  readonly oneTimeCode?: ((query: OneTimeCodeQuery) => Promise<string>) | undefined;
 }
 
 const IDENTITY_RETRY_MS = 5_000;
@@ -56,13 +66,19 @@ export class SdkOverlay implements Overlay {
    * @throws IdentityFileError, AuthenticationError, ControllerError, or the signal's reason
    */
   static async load(source: string | IdentityFile, o: SdkOverlayOptions = {}): Promise<SdkOverlay> {
-    const log = o.log ?? silentLogger;
-    const context = await Context.load(source, {
-      log,
-      configTypes: tunnelerConfigTypes,
-      refreshIntervalMs: o.refreshIntervalMs ?? TUNNEL_DEFAULTS.servicePollMs,
-      ...(o.signal === undefined ? {} : { signal: o.signal }),
-    });
+    return await SdkOverlay.#of(await Context.load(source, contextOptions(o)), o);
+  }
+
+  /**
+   * Logs in without an identity file.
+   *
+   * @throws AuthenticationError, ControllerError, or the signal's reason
+   */
+  static async login(login: ContextLogin, o: SdkOverlayOptions = {}): Promise<SdkOverlay> {
+    return await SdkOverlay.#of(await Context.login(login, contextOptions(o)), o);
+  }
+
+  static async #of(context: Context, { log = silentLogger }: SdkOverlayOptions): Promise<SdkOverlay> {
     try {
       return new SdkOverlay(context, await context.identity(), log);
     } catch (error) {
@@ -139,6 +155,16 @@ export class SdkOverlay implements Overlay {
     const identity = this.#identity;
     listener(new Map(services.map((service) => [service.id, overlayService(service, identity)])));
   }
+}
+
+function contextOptions({ log, refreshIntervalMs, signal, oneTimeCode }: SdkOverlayOptions): ContextOptions {
+  return {
+    log: log ?? silentLogger,
+    configTypes: tunnelerConfigTypes,
+    refreshIntervalMs: refreshIntervalMs ?? TUNNEL_DEFAULTS.servicePollMs,
+    ...(signal === undefined ? {} : { signal }),
+    ...(oneTimeCode === undefined ? {} : { oneTimeCode }),
+  };
 }
 
 /** Names, and the addresses they have now; a name that has none is left alone. */

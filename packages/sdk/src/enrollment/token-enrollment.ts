@@ -16,7 +16,7 @@ export interface TokenEnrollOptions {
   readonly signerId?: string | undefined;
   /** Curve of the new key; `P-256` when left out. */
   readonly curve?: KeyCurve;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -35,7 +35,8 @@ export async function enrollByToken(o: TokenEnrollOptions): Promise<IdentityFile
   try {
     const headers: Record<string, string> = { authorization: `Bearer ${o.token}` };
     if (o.signerId !== undefined) headers["ziti-token-issuer-id"] = o.signerId;
-    const { data } = await api.enrollToken({ body: { clientCsr: csr } }, { headers, signal: o.signal });
+    const options = o.signal === undefined ? { headers } : { headers, signal: o.signal };
+    const { data } = await api.enrollToken({ body: { clientCsr: csr } }, options);
     const certPem = certificateOf(data, keyPem, controller);
     const caPem = typeof data.ca === "string" && data.ca.trim() !== "" ? data.ca : o.ca;
     return identityFileOf(controller, { keyPem, certPem, caPem });

@@ -32,8 +32,13 @@ export async function externalToken(
   }
   const signer = chosenSigner(await listExternalSigners(controller, ca), login.signer, controller);
   const { loginAtProvider } = await import("./provider-login.ts");
-  const token = await loginAtProvider(signer, { isDevice: login.device === true, user, signal });
-  return { token, signerId: signer.id };
+  try {
+    const token = await loginAtProvider(signer, { isDevice: login.device === true, user, signal });
+    return { token, signerId: signer.id };
+  } catch (error) {
+    signal.throwIfAborted();
+    throw failed(errorText(error), error);
+  }
 }
 
 /** Read at each login: its owner puts the next token there before the former ends. */
@@ -80,6 +85,6 @@ function chosenSigner(
 }
 
 /** A login did not get as far as the network. */
-export function failed(text: string, cause?: unknown): AuthenticationError {
+function failed(text: string, cause?: unknown): AuthenticationError {
   return new AuthenticationError("EXTERNAL_LOGIN_FAILED", text, { cause });
 }

@@ -4,7 +4,6 @@ import { abortable, errorText, SerialQueue } from "@sallyport/async";
 import type { ExternalSigner } from "@sallyport/sdk";
 import { listen } from "@sallyport/wire";
 import * as client from "openid-client";
-import { failed } from "./external-login.ts";
 import type { User } from "./terminal.ts";
 
 export type ProviderSigner = Pick<ExternalSigner, "name" | "scopes" | "audience" | "targetToken"> & {
@@ -36,7 +35,7 @@ const browsers = new SerialQueue();
  * Has the user log in at the provider of a signer.
  *
  * @returns the token that the network takes
- * @throws AuthenticationError `EXTERNAL_LOGIN_FAILED`, or the signal's reason
+ * @throws Error that says where and why, or the signal's reason
  */
 export async function loginAtProvider(signer: ProviderSigner, o: ProviderLoginOptions): Promise<string> {
   const limit = AbortSignal.timeout(o.limitMs ?? MAX_LOGIN_MS);
@@ -50,7 +49,7 @@ export async function loginAtProvider(signer: ProviderSigner, o: ProviderLoginOp
   } catch (error) {
     o.signal.throwIfAborted();
     const reason = limit.aborted ? "nobody has logged in in time" : reasonOf(error);
-    throw failed(`the login at ${signer.authUrl} (signer ${signer.name}) failed: ${reason}`, error);
+    throw new Error(`the login at ${signer.authUrl} (signer ${signer.name}) failed: ${reason}`, { cause: error });
   }
 }
 
@@ -75,7 +74,7 @@ async function byDevice(
   { user, signal }: ProviderLoginOptions,
 ): Promise<string> {
   if (provider.serverMetadata().device_authorization_endpoint === undefined) {
-    throw failed("it offers no login with a code; leave --device out");
+    throw new Error("it offers no login with a code; leave --device out");
   }
   const started = await abortable(client.initiateDeviceAuthorization(provider, requested(signer)), signal);
   const { verification_uri: uri, verification_uri_complete: complete, user_code: code } = started;
@@ -130,7 +129,7 @@ async function byBrowser(
       );
   });
   await listen(server, { port, host: "127.0.0.1" }, () => {}).catch((cause: unknown) => {
-    throw failed(`the browser could not come back, because port ${port} cannot be had: ${errorText(cause)}`, cause);
+    throw new Error(`the browser could not come back, because port ${port} cannot be had: ${errorText(cause)}`, { cause });
   });
   try {
     user.tell(`Log in with a browser of this machine: ${url.href}`);
@@ -153,9 +152,9 @@ function say(response: ServerResponse, status: number, text: string): void {
 /** The token that the signer's settings name. */
 function targetOf(tokens: { access_token: string; id_token?: string }, { targetToken }: ProviderSigner): string {
   const token = targetToken === "ID" ? tokens.id_token : tokens.access_token;
-  if (token === undefined) throw failed("the provider gave no id token");
+  if (token === undefined) throw new Error("the provider gave no id token");
   if (token.split(".").length === 3) return token;
-  throw failed("the provider's access token is no JWT: an administrator can set targetToken of the signer to ID");
+  throw new Error("the provider's access token is no JWT: an administrator can set targetToken of the signer to ID");
 }
 
 /** What the provider says (RFC 6749, section 5.2), else what the library found. Tokens are in neither. */

@@ -37,6 +37,22 @@ export type ProgramCommand =
       readonly ifNeeded: boolean;
       readonly verbose: boolean;
     }
+  | {
+      readonly name: "join";
+      /** `https://host:port` */
+      readonly controller: string;
+      readonly caFile: string;
+      /** Name of the network's signer; undefined: the only one there is. */
+      readonly signer?: string | undefined;
+      /** Where fresh tokens are; undefined: the user logs in. */
+      readonly tokenFile?: string | undefined;
+      readonly isDevice: boolean;
+      /** Becomes an identity with a certificate at once. */
+      readonly toCertificate: boolean;
+      readonly output: string;
+      readonly ifNeeded: boolean;
+      readonly verbose: boolean;
+    }
   | { readonly name: "version" }
   | { readonly name: "help"; readonly problem?: string };
 
@@ -61,6 +77,13 @@ export const USAGE = `usage: sallyport-tunnel <command>
   host -i <identity>…                    host services only
   enroll --jwt <file> [-o <file>]        redeem a one-time token and write the identity file
       --if-needed                        keep an existing identity file, and do not read the token
+  join --controller <url> --ca <file> -o <file>
+                                         write an identity file that logs in at a provider that the network trusts
+      --signer <name>                    the network's signer for it, where there are several
+      --token-file <file>                read a fresh token there at each login, instead of asking for a login in a browser
+      --device                           log in with a code, in a browser of another machine
+      --enroll-to-cert                   log in now, and write an identity file with a certificate
+      --if-needed                        keep an existing identity file
 
   -i, --identity <file or folder>        may be repeated; a folder means every .json file in it
       --refresh <duration>               how often the controller is asked for changes; ${DEFAULTS.refresh}
@@ -89,6 +112,12 @@ const options = {
   jwt: { type: "string", short: "j" },
   output: { type: "string", short: "o" },
   "if-needed": { type: "boolean" },
+  controller: { type: "string" },
+  ca: { type: "string" },
+  signer: { type: "string" },
+  "token-file": { type: "string" },
+  device: { type: "boolean" },
+  "enroll-to-cert": { type: "boolean" },
   bind: { type: "string" },
   resolver: { type: "string" },
   "dns-range": { type: "string" },
@@ -111,6 +140,7 @@ const TAKES: Readonly<Record<string, readonly CommandOption[]>> = {
   proxy: [...COMMON, "bind"],
   host: COMMON,
   enroll: ["jwt", "output", "if-needed", "verbose"],
+  join: ["controller", "ca", "signer", "token-file", "device", "enroll-to-cert", "output", "if-needed", "verbose"],
 };
 
 function parse(args: readonly string[]) {
@@ -132,9 +162,10 @@ function commandOf({ values, positionals }: ReturnType<typeof parse>): ProgramCo
     const output = values.output ?? `${values.jwt.replace(/\.jwt$/, "")}.json`;
     return { name, jwtFile: values.jwt, output, ifNeeded: values["if-needed"] === true, verbose };
   }
+  if (name === "join") return joinOf(values, verbose);
   const { identity: identities = [] } = values;
   if (identities.length === 0)
-    throw new CommandLineError(`${name} needs -i <identity>; make one with: sallyport-tunnel enroll`);
+    throw new CommandLineError(`${name} needs -i <identity>; make one with: sallyport-tunnel enroll, or join`);
   return {
     name: "tunnel",
     mode: modeOf(name, values, rest),
@@ -144,6 +175,24 @@ function commandOf({ values, positionals }: ReturnType<typeof parse>): ProgramCo
     drainMs: time("drain", values.drain ?? DEFAULTS.drain, 0),
     health: address("health-address", values["health-address"]),
     verbose,
+  };
+}
+
+function joinOf(values: ReturnType<typeof parse>["values"], verbose: boolean): ProgramCommand {
+  const { controller, ca, output, signer, "token-file": tokenFile } = values;
+  if (controller === undefined) throw new CommandLineError("join needs --controller <url>");
+  const url = URL.canParse(controller) ? new URL(controller) : undefined;
+  if (url?.protocol !== "https:") {
+    throw new CommandLineError(`--controller expects https://host:port, found ${controller}`);
+  }
+  if (ca === undefined) throw new CommandLineError("join needs --ca <file>");
+  if (output === undefined) throw new CommandLineError("join needs -o <file>");
+  const isDevice = values.device === true;
+  if (isDevice && tokenFile !== undefined) throw new CommandLineError("--device and --token-file exclude each other");
+  return {
+    ...{ name: "join", controller: url.origin, caFile: ca, output, signer, tokenFile, isDevice, verbose },
+    toCertificate: values["enroll-to-cert"] === true,
+    ifNeeded: values["if-needed"] === true,
   };
 }
 

@@ -6,6 +6,10 @@ import type { Logger as Pino } from "pino";
 import { hostPort } from "../config/template.ts";
 import { SourceRoutes } from "../intercept/local-ranges.ts";
 import type { Interceptor } from "../interceptor.ts";
+import { externalToken } from "../login/external-login.ts";
+import { readJoinedIdentity } from "../login/joined-identity.ts";
+import { SessionFile } from "../login/session-file.ts";
+import { oneTimeCodeOf, TerminalUser, type User } from "../login/terminal.ts";
 import { ProxyInterceptor, parseProxyService } from "../proxy/proxy-interceptor.ts";
 import { SdkOverlay } from "../sdk-overlay.ts";
 import { Tunneler } from "../tunneler.ts";
@@ -29,6 +33,7 @@ export async function tunnelCommand(command: TunnelCommand, log: Pino, stop: Abo
   const addresses = () => [...running].flatMap((runner) => runner.addresses());
   const interceptor = await interceptorOf(command, addresses, log);
   const localRoutes = new SourceRoutes(log);
+  const user = new TerminalUser();
   const pending = () => [
     ...(stop.aborted ? ["the tunneler stops"] : []),
     ...[...outside].map((file) => `${file} has not logged in`),
@@ -40,7 +45,7 @@ export async function tunnelCommand(command: TunnelCommand, log: Pino, stop: Abo
     probes = command.health && (await ProbeServer.listen({ ...command.health, pending }));
     const outcomes = await Promise.allSettled(
       files.map(async (file) => {
-        const overlay = await logIn(file, command, log, stop);
+        const overlay = await logIn(file, command, user, log, stop);
         if (overlay === undefined) return;
         outside.delete(file);
         running.add(start(overlay, file, { interceptor, localRoutes }, log));
@@ -92,15 +97,22 @@ function start(
 /** @returns undefined when stopped meanwhile */
 async function logIn(
   file: string,
-  command: TunnelCommand,
+  { refreshIntervalMs }: TunnelCommand,
+  user: User,
   log: Pino,
   stop: AbortSignal,
 ): Promise<SdkOverlay | undefined> {
-  const { refreshIntervalMs } = command;
+  const options = { log, refreshIntervalMs, signal: stop, oneTimeCode: oneTimeCodeOf(user, file, stop) };
   const backoff = new Backoff(loginRetries);
   for (;;) {
     try {
-      return await SdkOverlay.load(file, { log, refreshIntervalMs, signal: stop });
+      const joined = await readJoinedIdentity(file);
+      if (joined === undefined) return await SdkOverlay.load(file, options);
+      const { controller, ca, login } = joined;
+      const token = async () => (await externalToken(joined, user, stop)).token;
+      // A file always has a next token; only users are spared a login.
+      const kept = login.tokenFile === undefined ? { store: new SessionFile(file, log) } : {};
+      return await SdkOverlay.login({ controller, ca, token, ...kept }, options);
     } catch (error) {
       if (stop.aborted) return undefined;
       const isKnown = error instanceof AuthenticationError || error instanceof ControllerError;
