@@ -1,5 +1,5 @@
-import { type Identity, identityFromPem } from "@sallyport/wire";
 import type { OidcTokens } from "@sallyport/api/client";
+import { type Identity, identityFromPem } from "@sallyport/wire";
 
 /**
  * What a session goes on with when the program is started again. Who has it is the identity until the session ends: it is as secret as a

@@ -1,9 +1,10 @@
-import { silentLogger } from "@sallyport/wire";
+import { createKeyPair, type Identity, silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ApiSession } from "../api-session.ts";
 import { TinyController } from "../testing/tiny-controller.ts";
-import type { LoginCredentials } from "./login.ts";
+import type { KeptSession, SessionStore } from "./kept-session.ts";
+import type { LoginCredentials, LoginResult } from "./login.ts";
 import { type SecondFactorCallbacks, SecondFactors } from "./second-factors.ts";
 
 let controller: TinyController;
@@ -183,6 +184,122 @@ it("ends a session whose login was under way when it was closed", async () => {
   await session.close();
   await login;
   expect(asked().at(-1)).toBe("POST /oidc/revoke");
+});
+
+/** Keeps sessions in memory, as a program may in a file. */
+class MemoryStore implements SessionStore {
+  session: KeptSession | undefined;
+  problem: Error | undefined;
+
+  async read(): Promise<KeptSession | undefined> {
+    return this.session;
+  }
+
+  async write(session: KeptSession | undefined): Promise<void> {
+    if (this.problem !== undefined) throw this.problem;
+    this.session = session;
+  }
+}
+
+describe("a session that is kept", () => {
+  const RESUMED = ["GET /version", "POST /oidc/oauth/token"];
+  let store: MemoryStore;
+  let given: number;
+
+  beforeEach(() => {
+    store = new MemoryStore();
+    given = 0;
+    const token = async () => {
+      given++;
+      return "of-another";
+    };
+    const { caPem } = (credentials as { identity: Identity }).identity;
+    credentials = { kind: "external", token, store, caPem };
+    controller.capabilities = ["OIDC_AUTH", "OIDC_AUTH_WITH_CSR"];
+  });
+
+  /** A run of the program, from its login to its end. */
+  async function run(): Promise<LoginResult> {
+    const session = start();
+    const login = await session.login();
+    await session.close();
+    return login;
+  }
+
+  it("goes on in the next run without a token, with the certificate that it is bound to", async () => {
+    const first = await run();
+    expect(asked()).not.toContain("POST /oidc/revoke");
+    const kept = store.session;
+    expect(kept).toMatchObject({ identityId: "i", identityName: "me", bound: { certPem: first.identity.certPem } });
+    const second = await run();
+    expect([asked(), given]).toEqual([RESUMED, 1]);
+    expect(second).toMatchObject({ identityName: "me", identity: { certPem: first.identity.certPem } });
+    expect(second.token).not.toBe(first.token);
+    // The token counted once: the next is kept.
+    expect(store.session?.refreshToken).not.toBe(kept?.refreshToken);
+    await run();
+    expect([asked(), given]).toEqual([RESUMED, 1]);
+  });
+
+  it("is kept with each next token", async () => {
+    const session = start();
+    await session.login();
+    const first = store.session;
+    controller.expireTokens();
+    await session.identity();
+    expect(store.session).toEqual({ ...first, refreshToken: expect.not.stringMatching(first?.refreshToken ?? "") });
+  });
+
+  it("is replaced by a login when it has ended", async () => {
+    await run();
+    controller.endSessions();
+    await run();
+    expect(given).toBe(2);
+    await run();
+    expect(given).toBe(2);
+  });
+
+  it("is not tried again once this program gave it up", async () => {
+    await run();
+    const session = start();
+    await session.login();
+    expect(given).toBe(1);
+    controller.refuseCalls = true;
+    await expect(session.identity()).rejects.toMatchObject({ status: 401 });
+    expect(given).toBe(2);
+  });
+
+  it("stays when the controller cannot be asked", async () => {
+    await run();
+    controller.versionStatus = 503;
+    const kept = store.session;
+    await expect(start().login()).rejects.toMatchObject({ code: "CONTROLLER_UNREACHABLE" });
+    expect([store.session, given]).toEqual([kept, 1]);
+  });
+
+  it("with a key of something else is no session", async () => {
+    await run();
+    const { keyPem } = await createKeyPair();
+    if (store.session?.bound !== undefined) {
+      store.session = { ...store.session, bound: { ...store.session.bound, keyPem } };
+    }
+    await run();
+    expect(given).toBe(2);
+  });
+
+  it("that cannot be written does not keep anybody out", async () => {
+    store.problem = new Error("the disk is full");
+    expect(await run()).toMatchObject({ identityName: "me" });
+  });
+
+  it("is none where calls need tokens of other providers, too", async () => {
+    controller.otherToken = "second";
+    const session = start({ externalToken: async () => "second" });
+    await session.login();
+    expect(store.session).toBeUndefined();
+    await session.close();
+    expect(asked().at(-1)).toBe("POST /oidc/revoke");
+  });
 });
 
 function withParameter(url: URL, name: string, value: string): URL {

@@ -1,9 +1,9 @@
-import { createHash, randomUUID } from "node:crypto";
+import { createHash, randomUUID, webcrypto } from "node:crypto";
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
-import type { Identity } from "@sallyport/wire";
+import { type Identity, x509 } from "@sallyport/wire";
 
 const REDIRECT_URI = "http://localhost:20314/auth/callback";
 
@@ -29,6 +29,8 @@ interface Attempt {
   readonly query: URLSearchParams;
   readonly bearers: readonly string[];
   hasCode: boolean;
+  /** For a certificate of the session. */
+  csrPem?: string | undefined;
 }
 
 /**
@@ -50,6 +52,8 @@ export class TinyController {
   otherToken = "";
   /** Refuses every first factor as OpenZiti 1.6 does a wrong password: it shows its login page again. */
   refusesByPage = false;
+  /** Refuses all but logins, whatever they come with: as for a session to which the network wants more proof. */
+  refuseCalls = false;
   /** Seconds that access tokens live. */
   accessSeconds = 1_800;
   /** Changes an answer of the provider before it is sent. */
@@ -71,10 +75,12 @@ export class TinyController {
       const chunks: Buffer[] = [];
       request.on("data", (chunk: Buffer) => chunks.push(chunk));
       request.on("end", () => {
-        const { status, body, location, page } = controller.#answer(request, Buffer.concat(chunks).toString());
-        const type = page === undefined ? "application/json" : "text/html; charset=UTF-8";
-        const headers = { "content-type": type, ...(location !== undefined && { location }) };
-        response.writeHead(status, headers).end(page ?? (body && JSON.stringify(body)));
+        const sent = Buffer.concat(chunks).toString();
+        void controller.#answer(request, sent).then(({ status, body, location, page }) => {
+          const type = page === undefined ? "application/json" : "text/html; charset=UTF-8";
+          const headers = { "content-type": type, ...(location !== undefined && { location }) };
+          response.writeHead(status, headers).end(page ?? (body && JSON.stringify(body)));
+        });
       });
     });
     server.listen(0, "localhost");
@@ -99,7 +105,7 @@ export class TinyController {
     this.#sessions.length = 0;
   }
 
-  #answer(request: IncomingMessage, body: string): Answer {
+  async #answer(request: IncomingMessage, body: string): Promise<Answer> {
     const url = new URL(request.url ?? "", this.url);
     const bearers = (request.headersDistinct.authorization ?? []).map((header) => header.replace("Bearer ", ""));
     const path = url.pathname.replace("/edge/client/v1", "");
@@ -119,11 +125,12 @@ export class TinyController {
       case "/oidc/login/ext-jwt":
       case "/oidc/login/totp": {
         if (this.refusesByPage) return { status: 200, page: "<form>" };
-        const { id, code } = JSON.parse(body) as { id: string; code?: string };
+        const { id, code, csrPem } = JSON.parse(body) as { id: string; code?: string; csrPem?: string };
         const known = this.#attempts.get(id);
         if (known === undefined) return say(401, { code: "UNAUTHORIZED", message: "unknown login" });
         if (code !== undefined && code !== this.code) return say(400, { code: "MFA_INVALID_TOKEN", message: "wrong" });
-        const attempt = { ...known, bearers, hasCode: known.hasCode || code !== undefined };
+        const hasCode = known.hasCode || code !== undefined;
+        const attempt = { ...known, bearers, hasCode, csrPem: csrPem ?? known.csrPem };
         this.#attempts.set(id, attempt);
         const authQueries = this.#openFactors(attempt);
         if (authQueries.length > 0) return say(200, { authQueries });
@@ -135,7 +142,7 @@ export class TinyController {
         return redirect(this.forge(new URL(`${REDIRECT_URI}?code=${id}&state=${state}`)).href);
       }
       case "/oidc/oauth/token":
-        return this.#token(new URLSearchParams(body));
+        return await this.#token(new URLSearchParams(body));
       case "/oidc/revoke": {
         const token = new URLSearchParams(body).get("token");
         const index = this.#sessions.findIndex(({ refreshToken }) => refreshToken === token);
@@ -144,7 +151,7 @@ export class TinyController {
       }
     }
     const isLegacy = request.headers["zt-session"] === "legacy";
-    if (!isLegacy && !this.#sessions.some(({ accessToken }) => bearers[0] === accessToken)) {
+    if (this.refuseCalls || (!isLegacy && !this.#sessions.some(({ accessToken }) => bearers[0] === accessToken))) {
       return refuse(401, "UNAUTHORIZED");
     }
     if (path === "/current-identity") return say(200, { data: { id: "i", name: "me" }, meta: {} });
@@ -168,14 +175,14 @@ export class TinyController {
     return queries;
   }
 
-  #token(form: URLSearchParams): Answer {
+  async #token(form: URLSearchParams): Promise<Answer> {
     if (form.get("grant_type") === "refresh_token") {
       const session = this.#sessions.find(({ refreshToken }) => refreshToken === form.get("refresh_token"));
       if (session === undefined) return invalid("session has ended");
       return say(200, this.#issue(session, undefined));
     }
     const code = form.get("code") ?? "";
-    const query = this.#attempts.get(code)?.query;
+    const { query, csrPem } = this.#attempts.get(code) ?? {};
     this.#attempts.delete(code);
     const challenge = createHash("sha256")
       .update(form.get("code_verifier") ?? "")
@@ -183,7 +190,8 @@ export class TinyController {
     if (query === undefined || query.get("code_challenge") !== challenge) return invalid("invalid code_verifier");
     const session = { id: randomUUID(), accessToken: "", refreshToken: "" };
     this.#sessions.push(session);
-    return say(200, this.#issue(session, this.nonce ?? query.get("nonce") ?? ""));
+    const tokens = this.#issue(session, this.nonce ?? query.get("nonce") ?? "");
+    return say(200, csrPem === undefined ? tokens : { ...tokens, session_cert: await certificateFor(csrPem) });
   }
 
   #issue(session: Session, nonce: string | undefined): object {
@@ -198,6 +206,18 @@ export class TinyController {
       expires_in: this.accessSeconds,
     };
   }
+}
+
+/** A certificate for the key of a request; nobody looks who signed it. */
+async function certificateFor(csrPem: string): Promise<string> {
+  const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+  const { privateKey } = await webcrypto.subtle.generateKey(algorithm, false, ["sign", "verify"]);
+  const certificate = await x509.X509CertificateGenerator.create({
+    ...{ serialNumber: "01", subject: "CN=session", issuer: "CN=tiny", signingKey: privateKey },
+    publicKey: new x509.Pkcs10CertificateRequest(csrPem).publicKey,
+    signingAlgorithm: algorithm,
+  });
+  return `${certificate.toString("pem")}\n`;
 }
 
 function legacySession(): object {
