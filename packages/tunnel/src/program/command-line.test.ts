@@ -33,6 +33,21 @@ describe("the command line", () => {
     [["enroll", "--jwt", "me.jwt"], { name: "enroll", jwtFile: "me.jwt", output: "me.json", verbose: false }],
     [["enroll", "--jwt", "token", "-o", "x"], { output: "x", ifNeeded: false }],
     [["enroll", "--jwt", "token", "--if-needed"], { output: "token.json", ifNeeded: true }],
+    [
+      ["join", "--controller", "https://c:1280/", "--ca", "ca.pem", "-o", "me.json"],
+      {
+        ...{ name: "join", controller: "https://c:1280", caFile: "ca.pem", output: "me.json", isDevice: false },
+        ...{ toCertificate: false, ifNeeded: false, signer: undefined, tokenFile: undefined },
+      },
+    ],
+    [
+      ["join", "--controller", "https://c", "--ca", "a", "-o", "b", "--signer", "idp", "--device", "--enroll-to-cert"],
+      { signer: "idp", isDevice: true, toCertificate: true },
+    ],
+    [
+      ["join", "--controller", "https://c", "--ca", "a", "-o", "b", "--token-file", "t", "--if-needed"],
+      { tokenFile: "t", ifNeeded: true },
+    ],
     [["--version"], { name: "version" }],
     [["help"], { name: "help" }],
     [[], { name: "help" }],
@@ -55,6 +70,16 @@ describe("the command line", () => {
     [["host", "-i", "a", "--health-address", "localhost:8090"], "such as 0.0.0.0:8090, found localhost:8090"],
     [["host", "-i", "a", "--health-address", "0.0.0.0:70000"], "--health-address expects an IP address and a port"],
     [["enroll", "--jwt", "a", "--health-address", "0.0.0.0:1"], "enroll takes no --health-address"],
+    [["join", "--ca", "a", "-o", "b"], "join needs --controller <url>"],
+    [["join", "--controller", "http://c", "--ca", "a", "-o", "b"], "--controller expects https://host:port, found http"],
+    [["join", "--controller", "c:1280", "--ca", "a", "-o", "b"], "--controller expects https://host:port, found c:1280"],
+    [["join", "--controller", "https://c", "-o", "b"], "join needs --ca <file>"],
+    [["join", "--controller", "https://c", "--ca", "a"], "join needs -o <file>"],
+    [
+      ["join", "--controller", "https://c", "--ca", "a", "-o", "b", "--device", "--token-file", "t"],
+      "--device and --token-file exclude each other",
+    ],
+    [["run", "-i", "a", "--device"], "run takes no --device"],
     [["host", "--colour"], "Unknown option '--colour'"],
   ])("%j is told what is wrong", (args, problem) => {
     expect(parseCommand(args)).toEqual({ name: "help", problem: expect.stringContaining(problem) });
@@ -70,6 +95,12 @@ describe("the command line", () => {
       "--refresh",
       "--udp-idle",
       "--health-address",
+      "--controller",
+      "--ca",
+      "--signer",
+      "--token-file",
+      "--device",
+      "--enroll-to-cert",
     ]) {
       expect(USAGE).toContain(option);
     }
