@@ -10,7 +10,7 @@ const MAIN = join(import.meta.dirname, "..", "..", "packages", "tunnel", "src", 
 
 /** Starts our tunneler program; it asks for changes every second. */
 export function startTunneler(folder: string, name: string, ...args: string[]): Program {
-  const isEnrolling = args[0] === "enroll";
+  const isEnrolling = args[0] === "enroll" || args[0] === "join";
   return new Program({
     name,
     command: process.execPath,
