@@ -150,7 +150,12 @@ export class IdentityProvider {
     this.#codes.set(deviceCode, grant);
     this.#devices.set(userCode, grant);
     const times = { expires_in: 300, interval: 1 };
-    const body = { device_code: deviceCode, user_code: userCode, verification_uri: `${this.issuer}/activate`, ...times };
+    const body = {
+      device_code: deviceCode,
+      user_code: userCode,
+      verification_uri: `${this.issuer}/activate`,
+      ...times,
+    };
     return { status: 200, body };
   }
 

@@ -36,7 +36,12 @@ describe("tunnelers without an identity of their own", { timeout: 90_000 }, () =
       body: {
         ...{ name: "company", enabled: true, issuer: provider.issuer, audience: provider.clientId },
         ...{ certPem: provider.certPem, kid: provider.keyId, useExternalId: true, claimsProperty: "sub" },
-        ...{ externalAuthUrl: provider.issuer, clientId: provider.clientId, scopes: ["profile"], targetToken: "ACCESS" },
+        ...{
+          externalAuthUrl: provider.issuer,
+          clientId: provider.clientId,
+          scopes: ["profile"],
+          targetToken: "ACCESS",
+        },
         enrollToCertEnabled: true,
       },
     });
@@ -197,7 +202,14 @@ describe("tunnelers without an identity of their own", { timeout: 90_000 }, () =
     const client = await Context.load(file);
     expect((await client.identity()).name).toBe("newcomer");
     await client.close();
-    const again = ["--controller", `https://localhost:${network.port}`, "--ca", caFile, "-o", join(folder, "again.json")];
+    const again = [
+      "--controller",
+      `https://localhost:${network.port}`,
+      "--ca",
+      caFile,
+      "-o",
+      join(folder, "again.json"),
+    ];
     const program = startTunneler(
       folder,
       "join-again",

@@ -129,7 +129,9 @@ async function byBrowser(
       );
   });
   await listen(server, { port, host: "127.0.0.1" }, () => {}).catch((cause: unknown) => {
-    throw new Error(`the browser could not come back, because port ${port} cannot be had: ${errorText(cause)}`, { cause });
+    throw new Error(`the browser could not come back, because port ${port} cannot be had: ${errorText(cause)}`, {
+      cause,
+    });
   });
   try {
     user.tell(`Log in with a browser of this machine: ${url.href}`);

@@ -71,8 +71,14 @@ describe("the command line", () => {
     [["host", "-i", "a", "--health-address", "0.0.0.0:70000"], "--health-address expects an IP address and a port"],
     [["enroll", "--jwt", "a", "--health-address", "0.0.0.0:1"], "enroll takes no --health-address"],
     [["join", "--ca", "a", "-o", "b"], "join needs --controller <url>"],
-    [["join", "--controller", "http://c", "--ca", "a", "-o", "b"], "--controller expects https://host:port, found http"],
-    [["join", "--controller", "c:1280", "--ca", "a", "-o", "b"], "--controller expects https://host:port, found c:1280"],
+    [
+      ["join", "--controller", "http://c", "--ca", "a", "-o", "b"],
+      "--controller expects https://host:port, found http",
+    ],
+    [
+      ["join", "--controller", "c:1280", "--ca", "a", "-o", "b"],
+      "--controller expects https://host:port, found c:1280",
+    ],
     [["join", "--controller", "https://c", "-o", "b"], "join needs --ca <file>"],
     [["join", "--controller", "https://c", "--ca", "a"], "join needs -o <file>"],
     [
