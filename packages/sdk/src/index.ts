@@ -37,7 +37,6 @@ export { type CaBundle, fetchCaBundle } from "./enrollment/ca-bundle.ts";
 export { type EnrollmentBody, type EnrollOptions, enroll, postEnrollment } from "./enrollment/enroll.ts";
 export { type EnrollmentToken, verifyEnrollmentToken } from "./enrollment/enrollment-token.ts";
 export type { EnrollmentTrust } from "./enrollment/pinned-request.ts";
-export { enrollByToken, type TokenEnrollOptions } from "./enrollment/token-enrollment.ts";
 export {
   AuthenticationError,
   ConnectionClosedError,
@@ -56,7 +55,12 @@ export { IncomingDial } from "./hosting/incoming-dial.ts";
 export { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 export { ServiceAgent } from "./http-agent.ts";
 export type { IdentityFile } from "./identity-file.ts";
-export { type ExternalSigner, listExternalSigners } from "./login/external-signers.ts";
+export {
+  type ExternalSigner,
+  enrollByToken,
+  listExternalSigners,
+  type TokenEnrollOptions,
+} from "./login/external-tokens.ts";
 export type { KeptSession, SessionStore } from "./login/kept-session.ts";
 export type { ExternalTokenQuery, OneTimeCodeQuery } from "./login/second-factors.ts";
 export type { Service } from "./service-directory.ts";

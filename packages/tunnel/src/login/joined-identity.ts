@@ -23,7 +23,7 @@ export interface ExternalLogin {
 /** The file, in the form of identity files of OpenZiti; `login` is ours. */
 const joinedFile = z.object({
   ztAPI: z.url({ protocol: /^https$/ }),
-  id: z.object({ ca: z.string().startsWith("pem:"), cert: z.undefined(), key: z.undefined() }),
+  id: z.object({ ca: z.string().startsWith("pem:"), cert: z.null().optional(), key: z.null().optional() }),
   login: z
     .object({ signer: z.string().optional(), tokenFile: z.string().optional(), device: z.boolean().optional() })
     .default({}),

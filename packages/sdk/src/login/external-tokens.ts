@@ -1,8 +1,44 @@
-import { ApiError, ApiTransportError, createClient } from "@sallyport/api/client";
-import { controllerTrust, createCsr, createKeyPair, type KeyCurve } from "@sallyport/wire";
-import { EnrollmentError } from "../errors.ts";
+/** What somebody can do at a network with a token of another provider, besides a login. */
+import { ApiError, ApiTransportError, listAll } from "@sallyport/api/client";
+import { errorText } from "@sallyport/async";
+import { createCsr, createKeyPair, type KeyCurve } from "@sallyport/wire";
+import { certificateOf, identityFileOf } from "../enrollment/enroll.ts";
+import { AuthenticationError, EnrollmentError } from "../errors.ts";
 import type { IdentityFile } from "../identity-file.ts";
-import { certificateOf, identityFileOf } from "./enroll.ts";
+import { clientOf } from "./login.ts";
+
+/** A provider whose tokens a network takes, and how a program gets one there. */
+export interface ExternalSigner {
+  readonly id: string;
+  readonly name: string;
+  /** Where users log in: an OpenID provider; undefined when the network does not say. */
+  readonly authUrl: string | undefined;
+  readonly clientId: string | undefined;
+  readonly scopes: readonly string[];
+  /** What tokens must be made for. */
+  readonly audience: string | undefined;
+  /** Which of the provider's tokens counts. */
+  readonly targetToken: "ACCESS" | "ID";
+}
+
+/** The providers that a network tells everybody of. @throws AuthenticationError `CONTROLLER_UNREACHABLE`, `LOGIN_FAILED` */
+export async function listExternalSigners(controller: string, ca: string): Promise<ExternalSigner[]> {
+  const api = clientOf(controller, ca, undefined);
+  try {
+    const signers = await listAll((query) => api.listExternalJwtSigners({ query }));
+    return signers.map(({ id, name, externalAuthUrl, clientId, scopes, audience, targetToken }) => ({
+      ...{ id, name, targetToken, scopes: scopes ?? [] },
+      authUrl: externalAuthUrl || undefined,
+      clientId: clientId || undefined,
+      audience: audience || undefined,
+    }));
+  } catch (cause) {
+    const code = cause instanceof ApiTransportError ? "CONTROLLER_UNREACHABLE" : "LOGIN_FAILED";
+    throw new AuthenticationError(code, `${controller} does not say who signs tokens: ${errorText(cause)}`, { cause });
+  } finally {
+    api.close();
+  }
+}
 
 /** How somebody becomes an identity by a token of another provider. */
 export interface TokenEnrollOptions {
@@ -31,7 +67,7 @@ export async function enrollByToken(o: TokenEnrollOptions): Promise<IdentityFile
   const { keyPem } = await createKeyPair(o.curve);
   // The controller gives the identity its name and id; the request proves the key.
   const csr = await createCsr({ commonName: "identity", subject: { C: "US", O: "Sallyport" }, keyPem });
-  const api = createClient("client", { baseUrl: controller.origin, tls: controllerTrust(o.ca) });
+  const api = clientOf(controller.origin, o.ca, undefined);
   try {
     const headers: Record<string, string> = { authorization: `Bearer ${o.token}` };
     if (o.signerId !== undefined) headers["ziti-token-issuer-id"] = o.signerId;
