@@ -74,7 +74,6 @@ test("a login that nobody finishes is given up, and the port is free again", asy
     `the login at ${signer.authUrl} (signer company) failed: nobody has logged in in time`,
   );
   await expect(login({ limitMs: 200 })).rejects.toThrow("nobody has logged in in time");
-  expect(told).toHaveLength(2);
 });
 
 test("what the provider refuses is told; answers to other logins are not taken", async () => {
@@ -100,11 +99,14 @@ test("a provider without a device flow is told", async () => {
   await expect(login({ isDevice: true })).rejects.toThrow("it offers no login with a code; leave --device out");
 });
 
-test.each([
-  ["another issuer", () => void (metadata.issuer = "https://else.example"), "issuer"],
-  ["plain HTTP of another machine", () => void (signer = { ...signer, authUrl: "http://idp.example" }), "HTTPS"],
-])("%s is not trusted", async (_what, change, reason) => {
-  change();
-  await expect(login()).rejects.toThrow(reason);
+test("a provider that says it is another one is not trusted", async () => {
+  metadata = { ...metadata, issuer: "https://else.example" };
+  await expect(login()).rejects.toThrow("issuer");
+  expect(told).toEqual([]);
+});
+
+test("a provider of another machine needs TLS", async () => {
+  signer = { ...signer, authUrl: "http://idp.example" };
+  await expect(login()).rejects.toThrow("HTTPS");
   expect(told).toEqual([]);
 });
