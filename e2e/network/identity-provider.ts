@@ -11,7 +11,7 @@ interface Grant {
   /** Of RFC 7636. */
   readonly challenge?: string | undefined;
   readonly redirectUri?: string | undefined;
-  /** Who has logged in; undefined: nobody yet. */
+  /** Who has logged in; undefined: no user yet. */
   user?: string | undefined;
 }
 
@@ -29,8 +29,8 @@ const KEY_ID = "of-the-provider";
 const refused = (error: string): Answer => ({ status: 400, body: { error } });
 
 /**
- * An OpenID provider of a company, as a network trusts one: logins of programs by browser (RFC 8252, with RFC 7636) and by another device (RFC 8628). Whoever opens its
- * page is logged in as {@link user}.
+ * An OpenID provider of a company, as a network trusts one: logins of programs by browser (RFC 8252, with RFC 7636) and by another device (RFC 8628). A
+ * browser that opens its page is logged in as {@link user}.
  */
 export class IdentityProvider {
   readonly clientId = CLIENT_ID;

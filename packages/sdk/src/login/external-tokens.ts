@@ -1,4 +1,4 @@
-/** What somebody can do at a network with a token of another provider, besides a login. */
+/** What a user can do at a network with a token of another provider, besides a login. */
 import { ApiError, ApiTransportError, listAll } from "@sallyport/api/client";
 import { errorText } from "@sallyport/async";
 import { createCsr, createKeyPair, type KeyCurve } from "@sallyport/wire";
@@ -21,7 +21,7 @@ export interface ExternalSigner {
   readonly targetToken: "ACCESS" | "ID";
 }
 
-/** The providers that a network tells everybody of. @throws AuthenticationError `CONTROLLER_UNREACHABLE`, `LOGIN_FAILED` */
+/** The providers that a network announces to every client. @throws AuthenticationError `CONTROLLER_UNREACHABLE`, `LOGIN_FAILED` */
 export async function listExternalSigners(controller: string, ca: string): Promise<ExternalSigner[]> {
   const api = clientOf(controller, ca, undefined);
   try {
@@ -40,7 +40,7 @@ export async function listExternalSigners(controller: string, ca: string): Promi
   }
 }
 
-/** How somebody becomes an identity by a token of another provider. */
+/** How a user becomes an identity by a token of another provider. */
 export interface TokenEnrollOptions {
   /** `https://host:port` */
   readonly controller: string;

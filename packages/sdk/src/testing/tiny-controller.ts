@@ -208,7 +208,7 @@ export class TinyController {
   }
 }
 
-/** A certificate for the key of a request; nobody looks who signed it. */
+/** A certificate for the key of a request; its signer is not looked at. */
 async function certificateFor(csrPem: string): Promise<string> {
   const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
   const { privateKey } = await webcrypto.subtle.generateKey(algorithm, false, ["sign", "verify"]);

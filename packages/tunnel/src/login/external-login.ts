@@ -78,7 +78,7 @@ function chosenSigner(
   const { authUrl, clientId } = signer ?? {};
   if (signer === undefined || authUrl === undefined || clientId === undefined) {
     throw failed(
-      `nobody can log in by the signer ${signer?.name}: it needs externalAuthUrl and clientId; an administrator can set them`,
+      `users cannot log in by the signer ${signer?.name}: it needs externalAuthUrl and clientId; an administrator can set them`,
     );
   }
   return { ...signer, authUrl, clientId };

@@ -69,11 +69,11 @@ test("the address asks for a code for this program, with a proof key, and for th
   });
 });
 
-test("a login that nobody finishes is given up, and the port is free again", async () => {
+test("a login that the user does not finish is given up, and the port is free again", async () => {
   await expect(login({ limitMs: 200 })).rejects.toThrow(
-    `the login at ${signer.authUrl} (signer company) failed: nobody has logged in in time`,
+    `the login at ${signer.authUrl} (signer company) failed: the user did not log in in time`,
   );
-  await expect(login({ limitMs: 200 })).rejects.toThrow("nobody has logged in in time");
+  await expect(login({ limitMs: 200 })).rejects.toThrow("the user did not log in in time");
 });
 
 test("what the provider refuses is told; answers to other logins are not taken", async () => {

@@ -25,7 +25,7 @@ export interface ProviderLoginOptions {
 /** Where programs of OpenZiti wait for the browser, and what providers have registered for them. */
 const CALLBACK_PORT = 20_314;
 const CALLBACK_PATH = "/auth/callback";
-/** A login that nobody finishes is given up. */
+/** Then a login that the user does not finish is given up. */
 const MAX_LOGIN_MS = 10 * 60_000;
 
 /** One browser at a time comes back to the port. */
@@ -48,7 +48,7 @@ export async function loginAtProvider(signer: ProviderSigner, o: ProviderLoginOp
       : await browsers.run(() => byBrowser(provider, signer, options));
   } catch (error) {
     o.signal.throwIfAborted();
-    const reason = limit.aborted ? "nobody has logged in in time" : reasonOf(error);
+    const reason = limit.aborted ? "the user did not log in in time" : reasonOf(error);
     throw new Error(`the login at ${signer.authUrl} (signer ${signer.name}) failed: ${reason}`, { cause: error });
   }
 }

@@ -2,9 +2,9 @@ import { createInterface } from "node:readline/promises";
 import { SerialQueue } from "@sallyport/async";
 import { AuthenticationError, type OneTimeCodeQuery } from "@sallyport/sdk";
 
-/** Somebody who can be told things and, at a terminal, asked. */
+/** The user of this program: can be told things and, at a terminal, asked. */
 export interface User {
-  /** Without a terminal there is nobody to ask. */
+  /** Without a terminal no user can be asked. */
   readonly isThere: boolean;
   /** Shows a line. */
   tell(line: string): void;
@@ -54,7 +54,7 @@ function printable(text: string): string {
   return text.replaceAll(CONTROL_CHARACTERS, "");
 }
 
-/** Asks for one-time codes of an identity. @throws AuthenticationError `SECOND_FACTOR_REQUIRED` when there is nobody to ask */
+/** Asks for one-time codes of an identity. @throws AuthenticationError `SECOND_FACTOR_REQUIRED` without a terminal */
 export function oneTimeCodeOf(
   user: User,
   file: string,

@@ -65,12 +65,12 @@ export async function joinCommand(command: JoinCommand, user: User, stop: AbortS
   };
   const joined = { controller, ca, login };
   if (command.toCertificate) {
-    // Nobody is to log in for a file that cannot be made.
+    // A user must not log in for a file that cannot be made.
     if (await exists(output)) throw new SetupError(`there is a file ${output}; name another one with -o`);
     const { token, signerId } = await externalToken(joined, user, stop);
     await writeIdentityFile(output, () => enrollByToken({ controller, ca, token, signerId, signal: stop }));
   } else await writeIdentityFile(output, async () => joinedFileOf(joined));
-  // One of a former file with this name would be the session of somebody else.
+  // One of a former file with this name would be the session of another user.
   await rm(sessionFileOf(output), { force: true });
 }
 
