@@ -60,6 +60,11 @@ async function fill({ store }: TestStore): Promise<void> {
   await sql`INSERT INTO service_policy_ref (policy_id, side, entity_id) VALUES ('p', 'service', 's'), ('p', 'identity', 'i1')`.execute(
     store.db,
   );
+  // A table before the one that it refers to, by name.
+  await sql`INSERT INTO auth_policy (id, name, cert_allowed, cert_allow_expired, updb_allowed, ext_jwt_allowed)
+    VALUES ('z', 'of those who enroll', true, false, false, true)`.execute(store.db);
+  await sql`INSERT INTO ext_jwt_signer (id, name, issuer, audience, enabled, use_external_id, enroll_to_cert, enroll_auth_policy_id)
+    VALUES ('e', 'enrolls', 'https://idp.example', 'a', true, true, true, 'z')`.execute(store.db);
   await sql`INSERT INTO setting (name, value) VALUES ('change-log-pruned', '"7"'), ('kept', '{"a": [1]}')`.execute(
     store.db,
   );
@@ -103,6 +108,7 @@ describe("a backup", () => {
     const [before, after] = [await contents(test.connection), await contents(connection)];
     expect(after).toEqual(before);
     expect(Object.keys(before)).toContain("identity_attr");
+    expect(before.ext_jwt_signer).toMatch(/^1 /);
     expect(before.identity).toMatch(/^5001 /);
     expect(report.rows).toBeGreaterThan(15_000);
     const store = await openStore({ connection, hold: false, log: silentLogger });

@@ -147,6 +147,8 @@ async function load(
       disk.isAwaited = true;
     }
     disk.isAwaited = false;
+    // Checks what was deferred: a table with references that are still to be checked cannot be altered.
+    await client.query("SET CONSTRAINTS ALL IMMEDIATE");
     for (const { name } of present) await client.query(`ALTER TABLE ${quoted(name)} ENABLE TRIGGER USER`);
     await continueSequences(client);
     await client.query("COMMIT");
