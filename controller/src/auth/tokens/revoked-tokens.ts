@@ -25,9 +25,8 @@ export class RevokedTokens {
         for (const { kind, key, op, before } of rows) {
           if (kind !== "revocation") continue;
           const { type, expiresAt } = before as unknown as RevocationBefore;
-          if (type !== "JTI") continue;
           if (op === "delete") this.#until.delete(key);
-          else this.#until.set(key, Date.parse(expiresAt));
+          else if (type === "JTI") this.#until.set(key, Date.parse(expiresAt));
         }
       },
       onReset: () => this.#load(),

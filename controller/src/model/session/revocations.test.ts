@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { RevokedTokens } from "../../auth/tokens/revoked-tokens.ts";
-import { type TestStore, testStore } from "../../store/testing/test-store.ts";
+import { lockWaits, type TestStore, testStore } from "../../store/testing/test-store.ts";
 import type { ModelContext } from "../context.ts";
 import { createModel } from "../model.ts";
 import { testContext } from "../testing/test-context.ts";
@@ -89,6 +89,59 @@ describe("revoking", () => {
     expect(issuedBefore!.getTime()).toBeLessThanOrEqual(Date.now() + 1_000);
     await expect(model.revocations.create({ id: "nobody", type: "IDENTITY" })).rejects.toMatchObject({ status: 404 });
     await expect(model.revocations.get("nobody")).rejects.toMatchObject({ status: 404 });
+  });
+
+  it.each([
+    ["JTI", "API_SESSION", "API_SESSION"],
+    ["API_SESSION", "JTI", "API_SESSION"],
+    ["JTI", "IDENTITY", "IDENTITY"],
+    ["IDENTITY", "JTI", "IDENTITY"],
+    ["API_SESSION", "IDENTITY", "IDENTITY"],
+    ["IDENTITY", "API_SESSION", "IDENTITY"],
+  ] as const)("an id as %s and then as %s keeps what holds for more tokens: %s", async (first, second, kept) => {
+    for (const type of [first, second]) await model.revocations.create({ id: "i", type });
+    const { type, issued_before: issuedBefore } = await model.revocations.get("i");
+    expect([type, issuedBefore !== null]).toEqual([kept, kept === "IDENTITY"]);
+    const { rows } = await test.store.pool.query(
+      "SELECT before->>'type' AS type FROM change_log WHERE kind = 'revocation' ORDER BY seq",
+    );
+    expect(rows).toEqual([{ type: first }, { type: kept }]);
+  });
+
+  it("a session as if it were a token does not hide its end", async () => {
+    await session("a", "i", "oidc", MINUTE);
+    const tokens = new RevokedTokens({ store: test.store, now: ctx.now });
+    await tokens.start();
+    await model.revocations.create({ id: "a", type: "JTI" });
+    await model.apiSessions.delete("a");
+    expect(await revoked()).toEqual([{ id: "a", type: "API_SESSION", identity_id: "i" }]);
+    expect(await tokens.isRevoked("a")).toBe(true);
+    await test.store.pool.query("UPDATE revocation SET expires_at = now()");
+    await model.revocations.sweep(SIGNAL);
+    expect(await tokens.isRevoked("a")).toBe(false);
+    tokens.close();
+  });
+
+  it.each([
+    ["API_SESSION", "a"],
+    ["IDENTITY", "i"],
+  ] as const)("as %s waits for a session that is ending, and does not stop its end", async (type, id) => {
+    await session("a", "i", "oidc", MINUTE);
+    const ending = await test.store.pool.connect();
+    // A deadlock would be found after a second, and the transaction repeated.
+    await ending.query("BEGIN; SET LOCAL lock_timeout = '200ms'; SELECT FROM api_session WHERE id = 'a' FOR UPDATE");
+    const created = model.revocations.create({ id, type });
+    await lockWaits(test.store.db, 1);
+    for (const key of ["a", "i"]) {
+      await ending.query(
+        "INSERT INTO revocation (id, type, expires_at) VALUES ($1, 'JTI', now() + interval '1 minute')",
+        [key],
+      );
+    }
+    await ending.query("DELETE FROM api_session WHERE id = 'a'; COMMIT");
+    ending.release();
+    await created;
+    expect(await revoked()).toContainEqual(expect.objectContaining({ id, type }));
   });
 
   it("the same again takes nothing back", async () => {

@@ -5,7 +5,7 @@ import type { Tags } from "../../store/schema.ts";
 import type { RevocationTable, RevocationType } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { EXPIRY_BATCH, inBatches } from "../expiry.ts";
-import { endApiSessions } from "./session-removal.ts";
+import { endApiSessions, widerType } from "./session-removal.ts";
 
 export type RevocationRow = Selectable<RevocationTable>;
 
@@ -40,17 +40,17 @@ export class Revocations {
     const { store, settings, now } = this.#ctx;
     const { accessMs, refreshMs } = settings.oidc;
     const expiresAt = until ?? new Date(now().getTime() + Math.max(accessMs, refreshMs));
+    // Sessions first, then what is revoked, as wherever sessions end: another order could end in a deadlock with them.
     await store.transaction(async (trx) => {
-      if (type === "JTI") return this.#put(trx, { id, type, expiresAt, tags });
       if (type === "API_SESSION") {
-        await this.#put(trx, { id, type, expiresAt, tags });
         await endApiSessions(trx, sql`a.id = ${id} AND a.kind = 'oidc'`, { isRevoked: true });
-        return;
+      } else if (type === "IDENTITY") {
+        const { rows } = await sql`SELECT FROM identity WHERE id = ${id} FOR UPDATE`.execute(trx);
+        if (rows.length === 0) throw notFound("identity", id);
+        await endApiSessions(trx, sql`a.identity_id = ${id} AND a.kind = 'oidc'`, { isRevoked: true });
       }
-      const { rows } = await sql`SELECT FROM identity WHERE id = ${id} FOR UPDATE`.execute(trx);
-      if (rows.length === 0) throw notFound("identity", id);
-      await this.#put(trx, { id, type, expiresAt, tags, issuedBefore: nextSecond(now()) });
-      await endApiSessions(trx, sql`a.identity_id = ${id} AND a.kind = 'oidc'`, { isRevoked: true });
+      const issuedBefore = type === "IDENTITY" ? { issuedBefore: nextSecond(now()) } : {};
+      await this.#put(trx, { id, type, expiresAt, tags, ...issuedBefore });
     });
   }
 
@@ -132,8 +132,8 @@ export class Revocations {
       trx,
       sql`WITH made AS (INSERT INTO revocation AS r (id, type, expires_at, issued_before, tags)
         VALUES (${id}, ${type}, ${expiresAt}, ${issuedBefore}, ${JSON.stringify(tags)}::jsonb)
-        ON CONFLICT (id) DO UPDATE SET tags = r.tags || excluded.tags, expires_at = greatest(r.expires_at, excluded.expires_at),
-          issued_before = greatest(r.issued_before, excluded.issued_before), updated_at = now()
+        ON CONFLICT (id) DO UPDATE SET type = ${sql.raw(widerType("r"))}, tags = r.tags || excluded.tags,
+          expires_at = greatest(r.expires_at, excluded.expires_at), issued_before = greatest(r.issued_before, excluded.issued_before), updated_at = now()
         RETURNING id, type, expires_at)`,
       { changes: [{ kind: "revocation", op: "create", of: "made", before: REVOCATION_BEFORE }] },
     );
