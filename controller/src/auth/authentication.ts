@@ -36,6 +36,7 @@ import { PasswordLogin } from "./primary/password-login.ts";
 import { type Principal, type Proof, requireStanding } from "./primary/proof.ts";
 import { ProxiedCertificateLogin, type ProxiedCertificates } from "./primary/proxied-certificate-login.ts";
 import { type ShownSigner, TokenLogin } from "./primary/token-login.ts";
+import type { CheckLimit } from "./tokens/own-tokens.ts";
 
 /** What an operator decides about authentication (`auth` in controller.yml). */
 export interface AuthSettings {
@@ -127,7 +128,7 @@ export class Authentication {
     this.#sessions = new CurrentSessions(ctx, model.apiSessions, {
       tokens: this.tokenCheck,
       proxyingRouters: this.#proxyingRouters,
-      admit: (request) => this.admit(request),
+      checkLimit: (request) => this.checkLimit(request),
       onRead,
     });
   }
@@ -140,6 +141,14 @@ export class Authentication {
     const origin = await this.originOf(source);
     this.#limits.admit(origin);
     return origin;
+  }
+
+  /** Wrong signatures count as attempts of their caller; one with too many attempts has no signature checked. */
+  checkLimit(source: Source): CheckLimit {
+    return {
+      before: async () => this.#limits.requireRoom(await this.originOf(source)),
+      wrong: () => this.admit(source),
+    };
   }
 
   /** Where attempts of a caller are counted. Asks the database at most once in a few seconds, and only for a caller with a certificate of the network. */
@@ -216,7 +225,7 @@ export class Authentication {
 
   /**
    * The live session of the access token among the bearer tokens.
-   * @throws ApiError 429 when there were too many attempts with tokens that are not valid
+   * @throws ApiError 429 for a token that is not known yet, after too many attempts from where it comes
    */
   sessionOfBearer(request: BearerRequest): Promise<AuthenticatedSession | RefusedBearer> {
     return this.#sessions.ofBearer(request);

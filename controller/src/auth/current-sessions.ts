@@ -14,6 +14,7 @@ import type { ProxyingRouters } from "./limits/attempt-limits.ts";
 import { type ProxiedCertificates, passedOnChain } from "./primary/proxied-certificate-login.ts";
 import { SessionRows } from "./session-rows.ts";
 import { isBoundTo } from "./tokens/bound-certificate.ts";
+import type { CheckLimit } from "./tokens/own-tokens.ts";
 
 /** The session of a request, with what authorisation needs. */
 export interface AuthenticatedSession {
@@ -101,8 +102,8 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 interface CurrentSessionsParts {
   readonly tokens: TokenCheck;
   readonly proxyingRouters: ProxyingRouters;
-  /** Counts an attempt. @throws ApiError 429 when there were too many */
-  admit(request: BearerRequest): Promise<unknown>;
+  /** Of the checks of tokens that are not known. */
+  checkLimit(request: BearerRequest): CheckLimit;
   /** Called for each row that has to be read. */
   readonly onRead: (() => void) | undefined;
 }
@@ -147,7 +148,7 @@ export class CurrentSessions {
   /**
    * The live session of the access token among the bearer tokens; all others are external. The token says which session it is, the rows decide
    * (docs/protocol/authentication.md, "Access tokens").
-   * @throws ApiError 429 when there were too many attempts with tokens that are not valid
+   * @throws ApiError 429 for a token that is not known yet, after too many attempts from where it comes
    */
   async ofBearer(request: BearerRequest): Promise<AuthenticatedSession | RefusedBearer> {
     const { own } = this.#ctx.tokens;
@@ -155,14 +156,10 @@ export class CurrentSessions {
     const [token, second] = request.bearerTokens.filter((each) => own.isOwn(each));
     if (token === undefined) return MISSING;
     if (second !== undefined) return invalid("there are two tokens of this network");
-    const checked = await own.access(token);
+    const checked = await own.access(token, this.#parts.checkLimit(request));
     // Its key ended while it was checked.
     if (checked === undefined) return invalid("its key has ended");
-    if ("refused" in checked) {
-      // A check takes the time of many requests.
-      await this.#parts.admit(request);
-      return checked;
-    }
+    if ("refused" in checked) return checked;
     const { sub, jti, iat, z_asid: id } = checked.claims;
     const row = await this.#rowFor({ id, identityId: sub, jti }, request);
     if ("refused" in row) return row;

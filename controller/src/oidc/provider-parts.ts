@@ -21,7 +21,7 @@ export interface ProviderParts {
     | "holdsCertificateOf"
     | "enabledSigners"
     | "originOf"
-    | "admit"
+    | "checkLimit"
     | "noteFailure"
   >;
   readonly model: Pick<Model, "oidcLogins" | "oidcSessions" | "revocations" | "mfa" | "posture" | "apiSessions">;

@@ -1,7 +1,8 @@
 /** How sessions and tokens end before their time: revocation (RFC 7009) and logout (OpenID Connect RP-Initiated Logout 1.0). */
+import { TOKEN_TYPE } from "../auth/tokens/claims.ts";
 import type { EndpointAnswer } from "../http/endpoints.ts";
 import { MAX_STATE_LENGTH, redirect } from "./authorize.ts";
-import { type ClientId, readClient } from "./clients.ts";
+import { readClient } from "./clients.ts";
 import { PATHS } from "./discovery.ts";
 import { oauthError } from "./oauth-error.ts";
 import { Parameters } from "./parameters.ts";
@@ -17,28 +18,15 @@ export async function revoke(provider: Provider, { request }: Call): Promise<End
   const form = new Parameters(request.form);
   const client = readClient(form, request.authorization);
   const token = form.require("token");
-  // A hint is only where to begin, and there are two kinds to try.
-  const refresh = await tokens.own.refresh(token);
-  if (refresh !== undefined && "claims" in refresh) {
-    requireOwner(refresh.claims, client);
-    await model.oidcSessions.end(refresh.claims.z_asid, "revoked");
-    return { status: 200 };
-  }
-  const access = await tokens.own.access(token);
-  if (access !== undefined && "claims" in access) {
-    const { jti, z_asid: sessionId } = access.claims;
-    requireOwner(access.claims, client);
-    if (singleRevocations.take(sessionId) > 0) await model.oidcSessions.end(sessionId, "revoked");
-    else await model.revocations.create({ id: jti, type: "JTI", until: access.expiresAt });
-  } else if (access !== undefined) {
-    // A check takes the time of many requests.
-    await authentication.admit(request);
-  }
-  return { status: 200 };
-}
-
-function requireOwner({ client_id }: { readonly client_id: string }, client: ClientId): void {
+  // The token itself says of which kind it is: a hint is not needed.
+  const checked = await tokens.own.accessOrRefresh(token, authentication.checkLimit(request));
+  if (checked === undefined || "refused" in checked) return { status: 200 };
+  const { z_t: kind, client_id, jti, z_asid: sessionId } = checked.claims;
   if (client_id !== client) throw oauthError("invalid_client", "client_id does not match original grant");
+  const isSingle = kind === TOKEN_TYPE.access && singleRevocations.take(sessionId) === 0;
+  if (isSingle) await model.revocations.create({ id: jti, type: "JTI", until: checked.expiresAt });
+  else await model.oidcSessions.end(sessionId, "revoked");
+  return { status: 200 };
 }
 
 /** Only a token proves whose session ends: without a hint nothing does. */
@@ -54,9 +42,8 @@ export async function endSession(
     if (target !== undefined) throw oauthError("invalid_request", "send id_token_hint with post_logout_redirect_uri");
     return redirect(PATHS.loggedOut);
   }
-  const checked = await tokens.own.idHint(hint);
+  const checked = await tokens.own.idHint(hint, authentication.checkLimit(request));
   if (checked === undefined || "refused" in checked) {
-    if (checked !== undefined) await authentication.admit(request);
     throw oauthError("invalid_request", "the id_token_hint is not an id token of this network", {
       detail: checked?.detail ?? "not ours",
     });

@@ -64,6 +64,13 @@ export class AttemptLimits {
     if (router !== undefined) this.#ofRouters.take(router);
   }
 
+  /** Counts nothing. @throws ApiError 429 when another attempt would be one too many */
+  requireRoom({ key, router }: Origin): void {
+    if (!this.#enabled) return;
+    if (router !== undefined) refuseAfter(this.#ofRouters.wait(router), router);
+    refuseAfter(this.#attempts.wait(key), key);
+  }
+
   /** An attempt with a certificate of the network counts for the certificate alone. @throws ApiError 429 when there are too many */
   admitCertificate(fingerprint: string): void {
     this.admit({ key: `certificate ${fingerprint}` });

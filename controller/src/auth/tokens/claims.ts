@@ -81,6 +81,10 @@ export type TotpClaims = z.infer<typeof totpClaims>;
 /** Each of these reads the payload of a token whose signature is good. @throws ClaimsError */
 export const readAccessClaims = reader("an access token", accessClaims);
 export const readRefreshClaims = reader("a refresh token", refreshClaims);
+export const readAccessOrRefreshClaims = reader(
+  "an access or refresh token",
+  z.discriminatedUnion("z_t", [accessClaims, refreshClaims]),
+);
 export const readIdClaims = reader("an id token", idClaims);
 export const readServiceClaims = reader("a service token", serviceClaims);
 export const readTotpClaims = reader("a TOTP token", totpClaims);

@@ -1,7 +1,8 @@
 import { createHmac, generateKeyPairSync, sign } from "node:crypto";
 import { decodeJwt, decodeProtectedHeader } from "jose";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { type TestStore, testStore } from "../../store/testing/test-store.ts";
+import { MAX_KNOWN, MAX_TOKEN_LENGTH, OwnTokens } from "./own-tokens.ts";
 import { testTokens } from "./testing/test-tokens.ts";
 import type { TokenSubject } from "./token-issuer.ts";
 
@@ -179,10 +180,14 @@ describe("checking", () => {
     at += 1_800 * SECOND - 1;
     expect(await tokens.own.access(access)).toHaveProperty("claims");
     at += 1;
-    for (const _ of ["known by its digest", "checked again"]) {
-      expect(await tokens.own.access(access)).toMatchObject({ refused: "expired" });
+    expect(await tokens.own.access(access)).toMatchObject({ refused: "expired" });
+    at += 3_600 * SECOND;
+    // Long after: known by its digest, and at its first check.
+    for (const own of [tokens.own, ownTokens(1)]) {
+      expect(await own.access(access)).toMatchObject({ refused: "expired" });
+      expect(await own.idHint(idHint)).toHaveProperty("claims");
+      expect(await own.idHint(access)).toMatchObject({ refused: "invalid" });
     }
-    expect(await tokens.own.idHint(idHint)).toHaveProperty("claims");
   });
 
   it("the clock of another controller may be ahead by a minute", async () => {
@@ -205,7 +210,7 @@ describe("checking", () => {
       "ey",
       "6f0d8b2e-0000-4000-8000-000000000000",
       "é.é.é",
-      `${made().access}${" ".repeat(16_384)}`,
+      made().access.padEnd(MAX_TOKEN_LENGTH + 1, "A"),
     ]) {
       expect([text.slice(0, 20), await tokens.own.access(text)]).toEqual([text.slice(0, 20), undefined]);
     }
@@ -266,6 +271,49 @@ describe("checking", () => {
     }
   });
 
+  it("a text of the greatest length is looked at", async () => {
+    const text = made().access.padEnd(MAX_TOKEN_LENGTH, "A");
+    expect([tokens.own.isOwn(text), tokens.own.isOwn(`${text}A`)]).toEqual([true, false]);
+    expect(await tokens.own.access(text)).toMatchObject({ refused: "invalid" });
+  });
+
+  it("so many tokens are known, also after their end, and the oldest gives way", async () => {
+    expect(MAX_KNOWN).toBe(25_000);
+    const own = ownTokens(2);
+    const [first, second, third] = [made().access, made().access, made().access];
+    const verify = vi.spyOn(crypto.subtle, "verify");
+    for (const token of [first, second, first, second]) expect(await own.access(token)).toHaveProperty("claims");
+    at += 1_800 * SECOND;
+    expect(await own.access(first)).toMatchObject({ refused: "expired" });
+    expect(verify).toHaveBeenCalledTimes(2);
+    for (const token of [third, first]) expect(await own.access(token)).toMatchObject({ refused: "expired" });
+    expect(verify).toHaveBeenCalledTimes(4);
+    verify.mockRestore();
+  });
+
+  it("a limit is asked before each check of a signature, and told of wrong signatures only", async () => {
+    const calls: string[] = [];
+    const limit = { before: async () => calls.push("before"), wrong: async () => calls.push("wrong") };
+    const { access, refresh, service, idHint } = made();
+    const spoilt = `${access.slice(0, access.lastIndexOf("."))}.${"A".repeat(86)}`;
+    const told = async (check: Promise<unknown>) => {
+      await check;
+      return calls.splice(0).join(" ");
+    };
+    const { own } = tokens;
+    for (const wanted of ["access", "refresh", "accessOrRefresh", "idHint"] as const) {
+      expect(await told(own[wanted](spoilt, limit)), wanted).toBe("before wrong");
+      expect(await told(own[wanted]("a.b.c", limit)), wanted).toBe("");
+      // Of another kind, or of the kind that is wanted: this network has signed it.
+      for (const token of [refresh, service, idHint]) expect(await told(own[wanted](token, limit))).toBe("before");
+    }
+    expect([await told(own.access(access, limit)), await told(own.access(access, limit))]).toEqual(["before", ""]);
+    expect(await own.accessOrRefresh(refresh)).toMatchObject({ claims: { z_t: "r" } });
+    const refusal = new Error("429");
+    const refusing = { before: () => Promise.reject(refusal), wrong: async () => undefined };
+    await expect(own.refresh(refresh, refusing)).rejects.toBe(refusal);
+  });
+
   it("a known token counts no more when its key is gone", async () => {
     const { access } = made();
     expect(await tokens.own.access(access)).toHaveProperty("claims");
@@ -277,6 +325,11 @@ describe("checking", () => {
     expect(await tokens.own.access(made().access)).toHaveProperty("claims");
   });
 });
+
+/** One that has checked no token yet. */
+function ownTokens(maxKnown: number): OwnTokens {
+  return new OwnTokens({ keys: tokens.keys, now: () => new Date(at), maxKnown });
+}
 
 /** An access token with another header, signed in another way. */
 function forged(header: object, signature: (input: Buffer) => Buffer): string {

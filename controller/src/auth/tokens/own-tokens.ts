@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { BoundedMap } from "@sallyport/async";
-import { decodeProtectedHeader, errors, jwtVerify } from "jose";
+import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
 import type { VerificationKey } from "../jwt/verification-key.ts";
 import {
   type AccessClaims,
@@ -8,6 +8,7 @@ import {
   type IdClaims,
   type RefreshClaims,
   readAccessClaims,
+  readAccessOrRefreshClaims,
   readIdClaims,
   readRefreshClaims,
   readServiceClaims,
@@ -19,20 +20,33 @@ import {
 import type { TokenKeys } from "./token-keys.ts";
 
 /** What a token of this network says, or why it says nothing. `detail` is for the log. */
-export type Checked<C> =
-  | { readonly claims: C; readonly expiresAt: Date }
-  | { readonly refused: "invalid" | "expired"; readonly detail: string };
+export type Checked<C> = Pick<Signed<C>, "claims" | "expiresAt"> | Refused;
 
 /** Longest text that is looked at. A token has about 1.5 KB. */
-const MAX_TOKEN_LENGTH = 16_384;
-/** Tokens whose signature is known to be good: of 10,000 clients, each with an access token and a former one. */
-const MAX_KNOWN = 25_000;
+export const MAX_TOKEN_LENGTH = 16_384;
+/** Access tokens whose signature is known to be good: of 10,000 clients, each with one and a former one. */
+export const MAX_KNOWN = 25_000;
 /** Clocks of other controllers may be ahead by so much. */
 const NOT_BEFORE_TOLERANCE_MS = 60_000;
 
-interface Known {
+/** Bounds the checks of signatures that a caller can cause. Either refuses the caller by throwing. */
+export interface CheckLimit {
+  /** Before a signature is checked: who has used up its attempts costs no check. */
+  before(): Promise<unknown>;
+  /** After a signature that is wrong. A token that this network has signed is no guess, whatever is wrong with it now. */
+  wrong(): Promise<unknown>;
+}
+
+/** What a token says whose signature is good; it may have ended. */
+interface Signed<C> {
   readonly kid: string;
-  readonly claims: AccessClaims;
+  readonly claims: C;
+  readonly expiresAt: Date;
+}
+
+interface Refused {
+  readonly refused: "invalid" | "expired";
+  readonly detail: string;
 }
 
 /**
@@ -42,11 +56,16 @@ interface Known {
 export class OwnTokens {
   readonly #keys: Pick<TokenKeys, "find" | "onChange">;
   readonly #now: () => Date;
-  readonly #known = new BoundedMap<string, Known>(MAX_KNOWN);
+  readonly #known: BoundedMap<string, Signed<AccessClaims>>;
 
-  constructor(options: { readonly keys: Pick<TokenKeys, "find" | "onChange">; readonly now: () => Date }) {
+  constructor(options: {
+    readonly keys: Pick<TokenKeys, "find" | "onChange">;
+    readonly now: () => Date;
+    readonly maxKnown?: number;
+  }) {
     this.#keys = options.keys;
     this.#now = options.now;
+    this.#known = new BoundedMap(options.maxKnown ?? MAX_KNOWN);
     this.#keys.onChange(() => {
       for (const [digest, { kid }] of this.#known) if (this.#keys.find(kid) === undefined) this.#known.delete(digest);
     });
@@ -58,66 +77,83 @@ export class OwnTokens {
   }
 
   /** @returns undefined for a text that {@link isOwn} is false for, as all below */
-  async access(text: string): Promise<Checked<AccessClaims> | undefined> {
+  async access(text: string, limit?: CheckLimit): Promise<Checked<AccessClaims> | undefined> {
     const digest = createHash("sha256").update(text).digest("base64url");
     const known = this.#known.get(digest);
-    if (known !== undefined && this.#keys.find(known.kid) !== undefined) {
-      const expiresAt = new Date(known.claims.exp * 1_000);
-      if (expiresAt > this.#now()) return { claims: known.claims, expiresAt };
-      this.#known.delete(digest);
-    }
-    const checked = await this.#check(text, readAccessClaims);
-    if (checked !== undefined && "claims" in checked) {
-      this.#known.set(digest, { kid: checked.kid, claims: checked.claims });
-    }
-    return checked;
+    if (known !== undefined && this.#keys.find(known.kid) !== undefined) return this.#inTime(known);
+    const signed = await this.#signed(text, readAccessClaims, limit);
+    // One that has ended is known, too: its client may show it again, and costs no further check.
+    if (signed !== undefined && "claims" in signed) this.#known.set(digest, signed);
+    return this.#inTime(signed);
   }
 
-  refresh(text: string): Promise<Checked<RefreshClaims> | undefined> {
-    return this.#check(text, readRefreshClaims);
+  refresh(text: string, limit?: CheckLimit): Promise<Checked<RefreshClaims> | undefined> {
+    return this.#checked(text, readRefreshClaims, limit);
+  }
+
+  /** Either kind of token that a client may revoke. */
+  accessOrRefresh(text: string, limit?: CheckLimit): Promise<Checked<AccessClaims | RefreshClaims> | undefined> {
+    return this.#checked(text, readAccessOrRefreshClaims, limit);
   }
 
   service(text: string): Promise<Checked<ServiceClaims> | undefined> {
-    return this.#check(text, readServiceClaims);
+    return this.#checked(text, readServiceClaims);
   }
 
   /** `expiresAt` is as far away as a date can be: these tokens have no end. */
   totp(text: string): Promise<Checked<TotpClaims> | undefined> {
-    return this.#check(text, readTotpClaims);
+    return this.#checked(text, readTotpClaims);
   }
 
   /** An id token that says who logs out: one that has ended is good enough (OpenID Connect RP-Initiated Logout 1.0, section 4). */
-  idHint(text: string): Promise<Checked<IdClaims> | undefined> {
-    return this.#check(text, readIdClaims, { isEndIgnored: true });
+  idHint(text: string, limit?: CheckLimit): Promise<Checked<IdClaims> | undefined> {
+    return this.#signed(text, readIdClaims, limit);
   }
 
-  async #check<C>(
+  async #checked<C>(text: string, read: (payload: unknown) => C, limit?: CheckLimit): Promise<Checked<C> | undefined> {
+    return this.#inTime(await this.#signed(text, read, limit));
+  }
+
+  #inTime<C>(signed: Signed<C> | Refused | undefined): Checked<C> | undefined {
+    if (signed === undefined || "refused" in signed || signed.expiresAt > this.#now()) return signed;
+    return { refused: "expired", detail: "the token has ended" };
+  }
+
+  async #signed<C>(
     text: string,
     read: (payload: unknown) => C,
-    { isEndIgnored = false } = {},
-  ): Promise<(Checked<C> & { readonly kid: string }) | undefined> {
+    limit: CheckLimit | undefined,
+  ): Promise<Signed<C> | Refused | undefined> {
     const named = this.#keyOf(text);
     if (named === undefined) return undefined;
-    const { kid, key, algorithms } = named;
-    const now = this.#now();
+    await limit?.before();
+    try {
+      const payload = await this.#payloadOf(text, named);
+      const expiresAt = new Date(payload.exp === undefined ? MAX_DATE_MS : payload.exp * 1_000);
+      return { kid: named.kid, claims: read(payload), expiresAt };
+    } catch (error) {
+      const isOfOtherContent = error instanceof ClaimsError || error instanceof errors.JWTClaimValidationFailed;
+      if (!(isOfOtherContent || error instanceof errors.JOSEError || error instanceof TypeError)) throw error;
+      if (!isOfOtherContent) await limit?.wrong();
+      return { refused: "invalid", detail: error.message };
+    }
+  }
+
+  /** What a token with a good signature says; the caller judges its end. */
+  async #payloadOf(text: string, { key, algorithms }: VerificationKey): Promise<JWTPayload> {
     try {
       const { payload } = await jwtVerify(text, key, {
         algorithms: [...algorithms],
         audience: [...TOKEN_CLIENTS],
         typ: "JWT",
-        // The end is compared below without tolerance.
         clockTolerance: NOT_BEFORE_TOLERANCE_MS / 1_000,
-        currentDate: isEndIgnored ? new Date(0) : now,
+        currentDate: this.#now(),
       });
-      const claims = read(payload);
-      const expiresAt = new Date(payload.exp === undefined ? MAX_DATE_MS : payload.exp * 1_000);
-      if (!isEndIgnored && expiresAt <= now) return { refused: "expired", detail: "the token has ended", kid };
-      return { claims, expiresAt, kid };
+      return payload;
     } catch (error) {
-      if (error instanceof errors.JWTExpired) return { refused: "expired", detail: "the token has ended", kid };
-      if (!(error instanceof errors.JOSEError || error instanceof ClaimsError || error instanceof TypeError))
-        throw error;
-      return { refused: "invalid", detail: error.message, kid };
+      // All else was right.
+      if (error instanceof errors.JWTExpired) return error.payload;
+      throw error;
     }
   }
 

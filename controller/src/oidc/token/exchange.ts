@@ -64,13 +64,14 @@ async function subjectOf(
   { given, wanted, token }: { readonly given: Kind; readonly wanted: Kind; readonly token: string },
 ): Promise<Subject> {
   const { own } = provider.tokens;
+  const limit = provider.authentication.checkLimit(call.request);
   if (given === "access_token") {
-    const checked = await own.access(token);
+    const checked = await own.access(token, limit);
     const subject = await sessionOfToken(provider, call, client, "access token", checked);
     // A stolen one must not become others without end.
     return checked !== undefined && "claims" in checked ? { ...subject, until: checked.expiresAt } : subject;
   }
-  const subject = await sessionOfToken(provider, call, client, "refresh token", await own.refresh(token));
+  const subject = await sessionOfToken(provider, call, client, "refresh token", await own.refresh(token, limit));
   const { session, jti } = subject;
   if (jti === session.refreshJti) return subject;
   const since = provider.now().getTime() - PREVIOUS_MS;

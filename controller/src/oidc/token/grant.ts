@@ -20,7 +20,7 @@ interface SessionClaims {
  * The session of a refresh or access token that a client shows.
  * @param what the token is, for the description
  * @returns `scopes`: those of the token that the session still has
- * @throws ApiError `invalid_grant`, `access_denied` without the certificate that the tokens need; 429 after too many tokens that are not valid
+ * @throws ApiError `invalid_grant`, `access_denied` without the certificate that the tokens need
  */
 export async function sessionOfToken(
   provider: Provider,
@@ -31,8 +31,6 @@ export async function sessionOfToken(
 ): Promise<{ readonly session: OidcSessionFacts; readonly jti: string; readonly scopes: readonly string[] }> {
   if (checked === undefined) throw invalidGrant(what, "not a token of this network");
   if ("refused" in checked) {
-    // A check takes the time of many requests.
-    await provider.authentication.admit(request);
     throw checked.refused === "expired"
       ? oauthError("invalid_grant", `the ${what} has expired: log in again`)
       : invalidGrant(what, checked.detail);

@@ -45,7 +45,7 @@ export async function rotate(
   { form, token }: { readonly form: Parameters; readonly token: string },
 ): Promise<Rotated> {
   const { model, tokens, now } = provider;
-  const checked = await tokens.own.refresh(token);
+  const checked = await tokens.own.refresh(token, provider.authentication.checkLimit(call.request));
   const { session, jti, scopes: granted } = await sessionOfToken(provider, call, client, "refresh token", checked);
   const id = session.session.id;
   const isPresent = jti === session.refreshJti || (session.isBound && jti === session.previousJti);
