@@ -22,9 +22,10 @@ import { createProvider } from "../../oidc/provider.ts";
 import { createPkiMaterial } from "../../pki/material.ts";
 import { Pki } from "../../pki/pki.ts";
 import { DEFAULT_LIFETIMES } from "../../pki/testing.ts";
+import { openStore } from "../../store/database.ts";
 import { withinRequest } from "../../store/request-signal.ts";
 import { Secrets } from "../../store/secrets.ts";
-import { type TestStoreOptions, testStore } from "../../store/testing/test-store.ts";
+import { type TestStore, type TestStoreOptions, testStore } from "../../store/testing/test-store.ts";
 import { createApi } from "../api.ts";
 import type { FabricView, RouterView } from "../dependencies.ts";
 import { TestNetwork } from "./test-network.ts";
@@ -82,23 +83,19 @@ export async function startTestController(
     /** Lets clients log in by OIDC, with these settings in place of the defaults. */
     readonly oidc?: Partial<OidcSettings>;
     readonly allowedOrigins?: readonly string[];
+    /** A controller on whose database, with whose keys and clock, this one works, too. It has to be closed later. */
+    readonly beside?: TestController;
   } = {},
 ): Promise<TestController> {
-  const { store, drop } = await testStore(options);
+  const { beside } = options;
+  const { store, drop } = beside === undefined ? await testStore(options) : await storeBeside(beside);
   const log = options.log ?? silentLogger;
-  const pki = new Pki(
-    await createPkiMaterial({
-      lifetimes: DEFAULT_LIFETIMES,
-      controllerId: "controller",
-      hosts: ["localhost", "127.0.0.1"],
-    }),
-    { lifetimes: DEFAULT_LIFETIMES },
-  );
+  const pki = beside?.pki ?? (await newPki());
   const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: pki.serverIdentity, log: silentLogger });
   const snapshotFolder = await mkdtemp(join(tmpdir(), "sallyport-snapshots-"));
-  const clock = { offsetMs: 0 };
+  const clock = beside?.clock ?? { offsetMs: 0 };
   const now = () => new Date(Date.now() + clock.offsetMs);
-  const secrets = new Secrets(randomBytes(32));
+  const secrets = beside?.ctx.secrets ?? new Secrets(randomBytes(32));
   const apiAddress = `localhost:${port.port}`;
   const oidc = { ...TEST_TIMES.oidc, enabled: options.oidc !== undefined, ...options.oidc };
   const tokens = await startTokens({ store, pki, secrets, lives: oidc, apiAddress, now, log });
@@ -107,8 +104,10 @@ export async function startTestController(
     ...{ store, pki, secrets, tokens, now, log },
     settings: { ...TEST_TIMES, apiAddress, ctrlAddresses, snapshotFolder, oidc },
   };
-  await seed(store);
-  await seedAdmin(store, { name: "Default Admin", username: "admin", passwordHash: await hashPassword("admin") });
+  if (beside === undefined) {
+    await seed(store);
+    await seedAdmin(store, { name: "Default Admin", username: "admin", passwordHash: await hashPassword("admin") });
+  }
   const model = createModel(ctx);
   const fabricModel = createFabricModel(ctx, model);
   const upkeep = startUpkeep(ctx, model);
@@ -249,4 +248,15 @@ export async function startTestController(
       await rm(snapshotFolder, { recursive: true, force: true });
     },
   };
+}
+
+async function newPki(): Promise<Pki> {
+  const hosts = ["localhost", "127.0.0.1"];
+  const material = await createPkiMaterial({ lifetimes: DEFAULT_LIFETIMES, controllerId: "controller", hosts });
+  return new Pki(material, { lifetimes: DEFAULT_LIFETIMES });
+}
+
+async function storeBeside({ ctx: { store: other, log } }: TestController): Promise<Pick<TestStore, "store" | "drop">> {
+  const store = await openStore({ connection: other.connection, hold: false, poolSize: 10, log });
+  return { store, drop: () => store.close() };
 }
