@@ -7,8 +7,13 @@ export interface HostNames {
   readonly more: readonly string[];
 }
 
-const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::([1-9][0-9]{0,4}))?$/;
+const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::([0-9]+))?$/;
 const MAX_PORT = 65_535;
+
+/** A port of an address, as digits. */
+export function isPort(text: string): boolean {
+  return /^[1-9][0-9]{0,4}$/.test(text) && Number(text) <= MAX_PORT;
+}
 
 /**
  * The issuer for a `Host` header; undefined for an unknown host. Every port is taken: behind a forwarded port the client sees another one, and a
@@ -16,7 +21,7 @@ const MAX_PORT = 65_535;
  */
 export function issuerOf(host: string, names: HostNames): string | undefined {
   const [, name = "", port] = HOST.exec(host.toLowerCase()) ?? [];
-  if (name === "" || Number(port ?? 443) > MAX_PORT || !isKnown(bare(name), names)) return undefined;
+  if (name === "" || !isPort(port ?? "443") || !isKnown(bare(name), names)) return undefined;
   return `https://${name}${port === undefined || port === "443" ? "" : `:${port}`}/oidc`;
 }
 

@@ -1,10 +1,10 @@
 /** Where a login or logout may send its user. Addresses are compared as text, never normalised (RFC 9700, section 4.1.3). */
+import { isPort } from "./issuer.ts";
 import { oauthError } from "./oauth-error.ts";
 
 export const MAX_URI_LENGTH = 1_024;
 
 const LOOPBACK = ["127.0.0.1", "localhost", "[::1]"];
-const MAX_PORT = 65_535;
 /** In a registered address, as the port: any. */
 const ANY_PORT = ":*/";
 
@@ -47,10 +47,6 @@ export class RedirectRules {
       `the ${name} is not registered: use a loopback address with a port, or let an administrator register it`,
     );
   }
-}
-
-function isPort(text: string): boolean {
-  return /^[1-9][0-9]{0,4}$/.test(text) && Number(text) <= MAX_PORT;
 }
 
 /** What a login page shows and allows of a redirect address: its origin, or its scheme alone when it has none, as in `openziti:`. */

@@ -169,7 +169,10 @@ export interface ChangeLogOptions {
   isSoleWriter?: boolean;
   /** Whether the database is held now: while it is not, nothing that is in memory counts. */
   isHeld?: () => boolean;
-  /** How often to look without any hint. */
+  /**
+   * How often to look without any hint; default 500 ms. A hint of another process may be lost, with the connection that listens for it. Half of the second
+   * within which a revocation counts everywhere is left to read and to hand out.
+   */
   pollMs?: number;
   /** Age at which changes are pruned; default one hour. */
   maxAgeSeconds?: number;

@@ -119,7 +119,8 @@ class Authorization {
 
   /** @param end when the token ends, in seconds */
   async #isTokenOf(row: Claimed, token: string, end: number): Promise<boolean> {
-    // What is stored was signed here.
+    // What is stored was signed here, and counts longer than its key: the end of a key ends no session. Who knows the key cannot make the same text, because a
+    // part of an ECDSA signature is random.
     if (token === row.session_token) return end * 1_000 > this.#ctx.now().getTime();
     // The session has a newer one: an earlier token counts as long as its key.
     const checked = await this.#ctx.tokens.own.service(token);
