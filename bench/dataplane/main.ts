@@ -19,6 +19,7 @@ import { missed } from "./figure.ts";
 import { Paths } from "./paths.ts";
 import type { Effort, Row } from "./row.ts";
 import { circuits, firstByte } from "./rows/circuits.ts";
+import { firstDial } from "./rows/first-dial.ts";
 import { idleCircuits } from "./rows/idle-circuits.ts";
 import { memory } from "./rows/memory.ts";
 import { relay } from "./rows/relay.ts";
@@ -31,6 +32,7 @@ import { workers } from "./rows/workers.ts";
 const ROWS: Readonly<Record<string, Row>> = {
   relay,
   "first-byte": firstByte,
+  "first-dial": firstDial,
   "round-trip": roundTrip,
   circuits,
   throughput,

@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { pause } from "@sallyport/async";
 import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
-import { declareService, type Network, startNetwork } from "../../e2e/network/network.ts";
+import { declareService, type Network, type NetworkOptions, startNetwork } from "../../e2e/network/network.ts";
 import { PeerCli } from "../../e2e/network/peer-cli.ts";
 import { type PeerNetwork, startPeerNetwork } from "../../e2e/network/peer-network.ts";
 import { accepts, Program } from "../../e2e/network/program.ts";
@@ -50,7 +50,7 @@ export class Paths {
   constructor(folder: string, binary: string | undefined) {
     this.folder = folder;
     this.binary = binary;
-    this.target = this.#program("target", process.execPath, join(import.meta.dirname, "target.ts"));
+    this.target = this.program("target", process.execPath, join(import.meta.dirname, "target.ts"));
   }
 
   async targetPort(): Promise<number> {
@@ -59,16 +59,27 @@ export class Paths {
 
   ours(): Promise<Network> {
     this.#ours ??= (async () => {
-      const files = { controller: await pack("controller"), router: await pack("router") };
       for (const [index, port] of (await freePorts(2)).entries()) this.metricsPorts.set(`r${index + 1}`, port);
-      const network = await startNetwork(join(this.folder, "ours"), {
-        programFile: (program) => files[program],
+      return await this.#network("ours", {
         routerSettings: (name, text) => withMetrics(text, this.metricsPorts.get(name) ?? 0),
       });
-      this.#stops.push(() => network.stop());
-      return network;
     })();
     return this.#ours;
+  }
+
+  /** The same for a row that is about the setting `edge.oidc.enabled`. */
+  async oursWithOidc(isEnabled: boolean): Promise<Network> {
+    return await this.#network(`ours-oidc-${isEnabled}`, {
+      controllerSettings: (text) => text.replace(/^( {2}oidc:\n)/m, `$1    enabled: ${isEnabled}\n`),
+    });
+  }
+
+  async #network(name: string, options: NetworkOptions): Promise<Network> {
+    const files = { controller: await pack("controller"), router: await pack("router") };
+    const programFile = (program: keyof typeof files) => files[program];
+    const network = await startNetwork(join(this.folder, name), { ...options, programFile });
+    this.#stops.push(() => network.stop());
+    return network;
   }
 
   /** Controller and routers of our network. */
@@ -123,7 +134,7 @@ export class Paths {
   async sdkOver(network: Network, service: string): Promise<MeasuredPath> {
     const { hostFile, clientFile } = await declareService(network, { name: service });
     const start = (side: string, ...args: string[]): Program =>
-      this.#program(`${service}-${side}`, process.execPath, join(import.meta.dirname, `sdk-${side}.ts`), ...args);
+      this.program(`${service}-${side}`, process.execPath, join(import.meta.dirname, `sdk-${side}.ts`), ...args);
     const host = start("host", hostFile, service, String(await this.targetPort()));
     await host.line(/^hosting/, 120_000);
     const client = start("client", clientFile, service);
@@ -150,8 +161,8 @@ export class Paths {
     });
     const port = await freePort();
     const file = await pack("tunnel");
-    const host = this.#program("tunnel-host", process.execPath, file, "host", "-i", hostFile);
-    const client = this.#program("tunnel-proxy", process.execPath, file, "proxy", "-i", clientFile, `${name}:${port}`);
+    const host = this.program("tunnel-host", process.execPath, file, "host", "-i", hostFile);
+    const client = this.program("tunnel-proxy", process.execPath, file, "proxy", "-i", clientFile, `${name}:${port}`);
     await client.ready("its proxy port", () => accepts(port));
     return { port, processes: { ...(await this.ourProcesses()), client, host } };
   }
@@ -185,7 +196,8 @@ export class Paths {
     return cli;
   }
 
-  #program(name: string, command: string, ...args: string[]): Program {
+  /** A program that is stopped at the end. */
+  program(name: string, command: string, ...args: string[]): Program {
     const program = new Program({ name, command, args, logFile: join(this.folder, `${name}.log`) });
     this.#stops.push(() => program.stop());
     return program;

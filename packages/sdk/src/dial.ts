@@ -1,6 +1,16 @@
 import { randomBytes } from "node:crypto";
 import { errorText } from "@sallyport/async";
-import { ConnType, EdgeHeader, EdgeType, Headers, type Message, ROUTER_STOPPING } from "@sallyport/wire";
+import {
+  ConnType,
+  EdgeErrorCode,
+  EdgeHeader,
+  EdgeType,
+  Headers,
+  type Message,
+  type Outgoing,
+  ROUTER_STOPPING,
+  ServiceIdentifierType,
+} from "@sallyport/wire";
 import { carrierOn } from "./circuit/carrier-choice.ts";
 import { MessageConnection } from "./circuit/message-connection.ts";
 import type { KeyPair, Sodium } from "./crypto/sodium.ts";
@@ -10,8 +20,8 @@ import { DialError, EncryptionError } from "./errors.ts";
 /** What a dial asks a router for. */
 export interface ConnectRequest {
   readonly service: string;
-  /** Token of the dial session. */
-  readonly sessionToken: string;
+  /** What allows the dial: the token of a dial session, or our access token, by which the router decides about the service. */
+  readonly by: { readonly sessionToken: string } | { readonly serviceId: string };
   /** Our identity's name: the host learns it. */
   readonly callerId: string;
   /** Set when the service requires end-to-end encryption. */
@@ -24,10 +34,11 @@ export interface ConnectRequest {
 }
 
 /** Why a dial did not lead to a connection, for who decides about trying again; a router that is leaving takes no more dials. */
-export type DialFailure = "refused" | "leaving" | "lost" | "unencrypted";
+export type DialFailure = "refused" | "posture" | "leaving" | "lost" | "unencrypted";
 
 const codes = {
   refused: "DIAL_REFUSED",
+  posture: "POSTURE_FAILED",
   leaving: "ROUTER_LOST",
   lost: "ROUTER_LOST",
   unencrypted: "NO_HOST_KEY",
@@ -44,12 +55,26 @@ export class RouterDialError extends DialError {
   readonly failure: DialFailure;
   /** What the router said. */
   readonly text: string;
+  /** Its code, see `EdgeErrorCode`; undefined when it gave none. */
+  readonly edgeCode: number | undefined;
+  /** Ids of the posture checks that fail, with `POSTURE_FAILED` and a router that names them. */
+  readonly failingPostureChecks: readonly string[];
 
-  constructor(failure: DialFailure, service: string, router: string, text: string, cause?: unknown) {
-    super(codes[failure], `${service} could not be dialled through router ${router}: ${text}`, { cause });
+  constructor(failure: DialFailure, service: string, router: string, refusal: Refusal, cause?: unknown) {
+    const { text, edgeCode, failingPostureChecks = [] } = refusal;
+    const checks = failingPostureChecks.length === 0 ? "" : ` (${failingPostureChecks.join(", ")})`;
+    super(codes[failure], `${service} could not be dialled through router ${router}: ${text}${checks}`, { cause });
     this.failure = failure;
     this.text = text;
+    this.edgeCode = edgeCode;
+    this.failingPostureChecks = failingPostureChecks;
   }
+}
+
+interface Refusal {
+  readonly text: string;
+  readonly edgeCode?: number | undefined;
+  readonly failingPostureChecks?: readonly string[];
 }
 
 /**
@@ -88,8 +113,7 @@ class DialAttempt implements EdgeEndpoint {
     this.#doubt.unref();
     signal.addEventListener("abort", this.#onAbort, { once: true });
     try {
-      const body = Buffer.from(request.sessionToken);
-      edge.channel.send({ contentType: EdgeType.Connect, headers: this.#headers(), body });
+      edge.channel.send(this.#message());
     } catch (error) {
       this.onLost(error instanceof Error ? error : undefined);
     }
@@ -107,13 +131,25 @@ class DialAttempt implements EdgeEndpoint {
   onMessage(message: Message): void {
     if (message.contentType === EdgeType.StateConnected) this.#connected(message.headers);
     else if (message.contentType === EdgeType.StateClosed) {
-      const text = message.body.toString("utf8") || "no reason given";
-      this.#fail(text.startsWith(ROUTER_STOPPING) ? "leaving" : "refused", text);
+      const refusal = refusalOf(message);
+      const isPosture = refusal.edgeCode === EdgeErrorCode.PostureCheckFailed;
+      if (refusal.text.startsWith(ROUTER_STOPPING)) this.#fail("leaving", refusal);
+      else this.#fail(isPosture ? "posture" : "refused", refusal);
     }
   }
 
   onLost(reason: Error | undefined): void {
-    this.#fail("lost", reason === undefined ? "the connection to it ended" : errorText(reason), reason);
+    this.#fail("lost", { text: reason === undefined ? "the connection to it ended" : errorText(reason) }, reason);
+  }
+
+  #message(): Outgoing {
+    const { by } = this.#request;
+    const headers = this.#headers();
+    if ("sessionToken" in by)
+      return { contentType: EdgeType.Connect, headers, body: Buffer.from(by.sessionToken, "utf8") };
+    headers.setString(EdgeHeader.ServiceId, by.serviceId);
+    headers.setByte(EdgeHeader.ServiceIdentifierType, ServiceIdentifierType.Id);
+    return { contentType: EdgeType.ConnectV2, headers };
   }
 
   #headers(): Headers {
@@ -134,7 +170,8 @@ class DialAttempt implements EdgeEndpoint {
     const hostKey = headers.get(EdgeHeader.PublicKey);
     if (this.#keys !== undefined && hostKey === undefined) {
       this.#edge.sendClosed(this.#id);
-      this.#fail("unencrypted", "the service requires encryption but its host gave no key; update or restart the host");
+      const text = "the service requires encryption but its host gave no key; update or restart the host";
+      this.#fail("unencrypted", { text });
       return;
     }
     try {
@@ -174,8 +211,8 @@ class DialAttempt implements EdgeEndpoint {
     this.#settle.reject(this.#signal.reason);
   }
 
-  #fail(failure: DialFailure, text: string, cause?: unknown): void {
-    this.#end(new RouterDialError(failure, this.#request.service, this.#edge.router, text, cause));
+  #fail(failure: DialFailure, refusal: Refusal, cause?: unknown): void {
+    this.#end(new RouterDialError(failure, this.#request.service, this.#edge.router, refusal, cause));
   }
 
   #end(error: unknown): void {
@@ -188,4 +225,25 @@ class DialAttempt implements EdgeEndpoint {
     clearTimeout(this.#doubt);
     this.#signal.removeEventListener("abort", this.#onAbort);
   }
+}
+
+function refusalOf({ headers, body }: Message): Refusal {
+  return {
+    text: body.toString("utf8") || "no reason given",
+    edgeCode: headers.getU32(EdgeHeader.ErrorCode),
+    failingPostureChecks: failingChecks(headers.getString(EdgeHeader.StructuredError)),
+  };
+}
+
+/** @param json of a structured error; the text and the code say enough when it cannot be read */
+function failingChecks(json = ""): readonly string[] {
+  let error: unknown;
+  try {
+    error = JSON.parse(json);
+  } catch {
+    return [];
+  }
+  if (typeof error !== "object" || error === null || !("failingPostureCheckIds" in error)) return [];
+  const ids = error.failingPostureCheckIds;
+  return Array.isArray(ids) ? ids.filter((id) => typeof id === "string") : [];
 }

@@ -13,8 +13,10 @@ import {
   type FrameView,
   HEADER_ENTRY_PREFIX_LENGTH,
   Headers,
+  hasCapability,
   isAtLeast,
   type Message,
+  RouterCapability,
   ScanTimer,
   type Underlay,
   XgressType,
@@ -66,6 +68,8 @@ export class EdgeChannel {
   readonly tellsBindSuccess: boolean;
   /** Circuits through this router are whole when their flow control is done here. */
   readonly takesFlowControl: boolean;
+  /** It decides about dials of services by access tokens itself: they need no dial session. */
+  readonly connectsByService: boolean;
   /** Last measured round trip in milliseconds. */
   latencyMs: number | undefined;
   readonly circuits: CircuitSupplies;
@@ -89,6 +93,10 @@ export class EdgeChannel {
     this.circuits = circuits;
     this.tellsBindSuccess = channel.result.getBool(EdgeHeader.SupportsBindSuccess) === true;
     this.takesFlowControl = channel.isGrouped || isAtLeast(versionOf(channel), EOF_SINCE);
+    this.connectsByService = hasCapability(
+      channel.result.get(EdgeHeader.RouterCapabilities),
+      RouterCapability.ConnectV2,
+    );
     channel.onFrame = (frame) => this.#onFrame(frame);
     for (const type of [EdgeType.StateConnected, EdgeType.StateClosed, EdgeType.Dial, EdgeType.BindSuccess]) {
       channel.handle(type, (message) => this.#dispatch(message));

@@ -206,7 +206,7 @@ it("does not give up a router whose words waited to be read while this process s
 it("fails a dial through a silent router as lost, long before the dial's own time is over", async () => {
   const edge = await connected(at("near", near));
   near.freeze();
-  const dial = dialThrough(edge, { service: "svc", sessionToken: "svc", callerId: "app" }, never);
+  const dial = dialThrough(edge, { service: "svc", by: { sessionToken: "svc" }, callerId: "app" }, never);
   await expect(dial).rejects.toMatchObject({ failure: "lost", code: "ROUTER_LOST" });
 }, 60_000);
 
@@ -273,7 +273,7 @@ it("carries circuits over several connections, and over those that are left when
     });
     const sockets = await Promise.all(
       Array.from({ length: 6 }, async () => {
-        const request = { service: "svc", sessionToken: "svc", callerId: "app" };
+        const request = { service: "svc", by: { sessionToken: "svc" }, callerId: "app" };
         return new EdgeConnection(await dialThrough(client, request, never), { allowHalfOpen: true });
       }),
     );
@@ -309,7 +309,7 @@ describe("closing, with a connection that both ends have ended", () => {
         dialled: async (dial) => accepted.resolve(new EdgeConnection(await dial.accept(), { allowHalfOpen: true })),
       });
     });
-    const request = { service: "svc", sessionToken: "svc", callerId: "app" };
+    const request = { service: "svc", by: { sessionToken: "svc" }, callerId: "app" };
     const socket = new EdgeConnection(await dialThrough(edge, request, never), { allowHalfOpen: true });
     hosted = await accepted.promise;
     hosted.on("error", () => {}).end();

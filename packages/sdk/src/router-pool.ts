@@ -151,6 +151,14 @@ export class RouterPool {
     }
   }
 
+  /** The connected routers at which an access token is enough to dial a service. */
+  connectingByService(): RouterAddress[] {
+    return [...this.#open.values()].flatMap((edge) => {
+      const router = this.#all.get(edge);
+      return router !== undefined && edge.connectsByService && !edge.isPaused ? [router] : [];
+    });
+  }
+
   /** The connection to one router. @throws RouterError `ROUTER_UNREACHABLE`, or the signal's reason */
   async connect(router: RouterAddress, signal: AbortSignal): Promise<EdgeChannel> {
     return await abortable(this.#attempt(router), signal);

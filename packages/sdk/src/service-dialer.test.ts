@@ -1,7 +1,9 @@
-import { silentLogger } from "@sallyport/wire";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { EdgeErrorCode, EdgeHeader, EdgeType, Headers, silentLogger } from "@sallyport/wire";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { EdgeChannel } from "./edge-channel.ts";
+import { ServiceError } from "./errors.ts";
 import { Binding } from "./hosting/binding.ts";
+import type { LoginResult } from "./login/login.ts";
 import type { RouterAddress } from "./router-address.ts";
 import { RouterPool } from "./router-pool.ts";
 import { ControllerOutage, ServiceDialer } from "./service-dialer.ts";
@@ -19,14 +21,25 @@ let routers: RouterPool;
 let listed: RouterAddress[];
 let isInMotion: boolean;
 let pauses: number;
+let kind: LoginResult["kind"];
+/** What the controller is asked for, in order. */
+let asked: string[];
+/** The routers of the service, once they were asked for. */
+let learnt: readonly RouterAddress[] | undefined;
+/** The controller makes no session any more. */
+let isTaken: boolean;
 
 beforeEach(async () => {
-  [one, other] = await Promise.all([TinyRouter.start(), TinyRouter.start()]);
+  [one, other] = await Promise.all([TinyRouter.start({ connectsByService: true }), TinyRouter.start()]);
   const login = await one.login("app", [other]);
   routers = new RouterPool({ login, log: silentLogger, onRefused: () => {} });
   listed = [at(one), at(other)];
   isInMotion = false;
   pauses = 0;
+  kind = "legacy";
+  asked = [];
+  learnt = undefined;
+  isTaken = false;
   await Promise.all([one, other].map(host));
 });
 
@@ -51,20 +64,31 @@ async function host(router: TinyRouter): Promise<void> {
 
 /** Dials with real routers; the session and whether the network is in motion are as the test says. */
 async function dial(o: { signal?: AbortSignal } = {}): Promise<string> {
-  const session = { login: async () => ({ identityName: "app" }) } as never;
+  const session = { login: async () => ({ kind, identityName: "app" }) } as never;
   const sessionOf = (): ServiceSession => ({ id: "1", token: "svc", routers: listed });
   let held = sessionOf();
   const service = { id: "svc", name: "svc", encryptionRequired: false, permissions: ["Dial"], config: {} };
   const services = {
     find: async () => service,
-    dialSession: async () => held,
+    dialSession: async () => {
+      asked.push("session");
+      if (isTaken) throw new ServiceError("SERVICE_NOT_AVAILABLE", "no policy gives it any more");
+      return held;
+    },
     renewDialSession: async () => {
       held = sessionOf();
       return held;
     },
+    routersOf: () => learnt,
+    learnRouters: async () => {
+      asked.push("routers");
+      learnt = listed;
+      return listed;
+    },
   };
   const standing = {
     best: (...given: Parameters<RouterPool["best"]>) => routers.best(...given),
+    connectingByService: () => routers.connectingByService(),
     leaves: (edge: EdgeChannel) => routers.leaves(edge),
     get isInMotion() {
       return isInMotion || routers.isInMotion;
@@ -144,4 +168,104 @@ it("asks for the routers of now when one is not the session's any more", async (
   const dialled = dial();
   listed = [at(other)];
   expect(await dialled).toBe("connected");
+});
+
+describe("with an access token", () => {
+  const code = (value: number) => new Headers().setU32(EdgeHeader.ErrorCode, value);
+  const connect = (router: RouterAddress) => routers.connect(router, never);
+
+  beforeEach(async () => {
+    kind = "oidc";
+    listed = [at(one)];
+    await connect(at(one));
+  });
+
+  it("needs no session where a connected router decides by it, and learns the service's routers behind the first dial", async () => {
+    expect(await dial()).toBe("connected");
+    expect(await dial()).toBe("connected");
+    expect(asked).toEqual(["routers"]);
+    expect(one.messages(EdgeType.Connect)).toEqual([]);
+    const [first] = one.messages(EdgeType.ConnectV2);
+    const { headers, body } = first ?? expect.fail("no dial by service");
+    expect([headers.getString(EdgeHeader.ServiceId), headers.getByte(EdgeHeader.ServiceIdentifierType)]).toEqual([
+      "svc",
+      0,
+    ]);
+    expect(body).toHaveLength(0);
+    expect(headers.getString(EdgeHeader.CallerId)).toBe("app");
+  });
+
+  it("asks for a session before any router is connected, and where the best router decides nothing", async () => {
+    routers.closeAll();
+    listed = [at(other)];
+    expect(await dial()).toBe("connected");
+    await connect(at(one));
+    learnt = [at(other)];
+    expect(await dial()).toBe("connected");
+    expect(asked).toEqual(["session", "session"]);
+    expect(other.messages(EdgeType.Connect)).toHaveLength(2);
+  });
+
+  it("asks for a session with the old login, whatever the router can do", async () => {
+    kind = "legacy";
+    expect(await dial()).toBe("connected");
+    expect(asked).toEqual(["session"]);
+  });
+
+  const lagging = [
+    "InvalidApiSession",
+    "InvalidSession",
+    "InvalidEdgeRouterForSession",
+    "InvalidService",
+    "AccessDenied",
+  ] as const;
+  it.for(lagging)("believes the controller where a router says %s: the session that it makes goes on", async (name) => {
+    one.refusal = "no";
+    one.refusalHeaders = code(EdgeErrorCode[name]);
+    listed = [at(other)];
+    expect(await dial()).toBe("connected");
+    expect(asked).toEqual(["session"]);
+  });
+
+  it("is refused as the controller says, where the permission is gone", async () => {
+    one.refusal = "access denied";
+    one.refusalHeaders = code(EdgeErrorCode.AccessDenied);
+    isTaken = true;
+    await expect(dial()).rejects.toMatchObject({ code: "SERVICE_NOT_AVAILABLE" });
+  });
+
+  it("names the posture checks that fail, and does not try again", async () => {
+    isInMotion = true;
+    one.refusal = "access denied: posture checks fail";
+    const error = { message: one.refusal, code: 15, retryHint: 0, failingPostureCheckIds: ["a", "b"] };
+    one.refusalHeaders = code(EdgeErrorCode.PostureCheckFailed).setString(
+      EdgeHeader.StructuredError,
+      JSON.stringify(error),
+    );
+    await expect(dial()).rejects.toMatchObject({
+      code: "POSTURE_FAILED",
+      failingPostureChecks: ["a", "b"],
+      message: expect.stringContaining("posture checks fail (a, b)"),
+    });
+    expect([asked, pauses]).toEqual([[], 0]);
+  });
+
+  it.for(["", "{", "null", "[]", '{"failingPostureCheckIds":"a"}', '{"failingPostureCheckIds":[1,{}]}'])(
+    "reads a refusal whose structured error is %j",
+    async (json) => {
+      one.refusal = "posture";
+      one.refusalHeaders = code(EdgeErrorCode.PostureCheckFailed).setString(EdgeHeader.StructuredError, json);
+      await expect(dial()).rejects.toMatchObject({ code: "POSTURE_FAILED", failingPostureChecks: [] });
+    },
+  );
+
+  it("waits for hosts as with a session", async () => {
+    isInMotion = true;
+    one.refusal = noTerminators;
+    const dialled = dial();
+    await expect.poll(() => pauses).toBeGreaterThan(0);
+    one.refusal = undefined;
+    expect(await dialled).toBe("connected");
+    expect(asked).toEqual(["routers"]);
+  });
 });

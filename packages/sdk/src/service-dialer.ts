@@ -1,19 +1,20 @@
 import { ApiError, ApiTransportError } from "@sallyport/api/client";
 import { abortable, Backoff, errorText, jittered, pause } from "@sallyport/async";
-import type { Logger } from "@sallyport/wire";
+import { EdgeErrorCode, type Logger } from "@sallyport/wire";
 import type { ApiSession } from "./api-session.ts";
 import type { MessageConnection } from "./circuit/message-connection.ts";
 import { loadSodium } from "./crypto/load-sodium.ts";
 import { type ConnectRequest, dialThrough, RouterDialError } from "./dial.ts";
 import type { EdgeChannel } from "./edge-channel.ts";
 import { RouterError } from "./errors.ts";
+import type { RouterAddress } from "./router-address.ts";
 import type { RouterPool } from "./router-pool.ts";
 import type { Service, ServiceDirectory, ServiceSession } from "./service-directory.ts";
 
 export interface ServiceDialerParts {
   readonly session: Pick<ApiSession, "login">;
-  readonly services: Pick<ServiceDirectory, "find" | "dialSession" | "renewDialSession">;
-  readonly routers: Pick<RouterPool, "best" | "isInMotion" | "leaves">;
+  readonly services: Pick<ServiceDirectory, "find" | "dialSession" | "renewDialSession" | "routersOf" | "learnRouters">;
+  readonly routers: Pick<RouterPool, "best" | "connectingByService" | "isInMotion" | "leaves">;
   readonly log: Logger;
 }
 
@@ -45,25 +46,40 @@ export class ServiceDialer {
     const { signal, outage } = o;
     signal.throwIfAborted();
     const service = await outage.outlast(() => services.find(name, "Dial"));
-    const { identityName } = await outage.outlast(() => login.login());
+    const { kind, identityName } = await outage.outlast(() => login.login());
     const sodium = service.encryptionRequired ? await loadSodium() : undefined;
     const { instance, appData, datagrams } = o;
     const request = { service: name, callerId: identityName, sodium, instance, appData, datagrams };
     const passing = new PassingFailures(this.#parts, name, o);
+    // Where it fails as such, the controller decides, by a session.
+    let isByService = kind === "oidc";
     let lost = 0;
     let isRenewed = false;
     for (;;) {
-      const session = await outage.outlast(() => this.#sessionWithRouters(service));
+      const way =
+        (isByService && this.#wayByService(service)) || (await outage.outlast(() => this.#wayBySession(service)));
+      const { session } = way;
       let edge: EdgeChannel | undefined;
       try {
-        edge = await this.#parts.routers.best(session.routers, signal, passing.refusedBy);
-        return await dialThrough(edge, { ...request, sessionToken: session.token }, signal);
+        edge = await this.#parts.routers.best(way.routers, signal, passing.refusedBy);
+        if (session === undefined && !edge.connectsByService) {
+          isByService = false;
+          continue;
+        }
+        const by = session === undefined ? { serviceId: service.id } : { sessionToken: session.token };
+        const connection = await dialThrough(edge, { ...request, by }, signal);
+        if (session === undefined && services.routersOf(service) === undefined) this.#learnRouters(service);
+        return connection;
       } catch (error) {
         const failure = error instanceof RouterDialError ? error.failure : undefined;
         if (failure === "leaving" && edge !== undefined) this.#parts.routers.leaves(edge);
         const isLost = failure === "leaving" || failure === "lost";
         if (isLost && ++lost < MAX_LOST) continue;
-        if (!isLost && !isRenewed) {
+        if (!isLost && session === undefined && isForController(error)) {
+          isByService = false;
+          continue;
+        }
+        if (!isLost && session !== undefined && !isRenewed) {
           isRenewed = true;
           if (await outage.outlast(() => this.#isAboutSession(error, service, session))) continue;
         }
@@ -72,6 +88,27 @@ export class ServiceDialer {
         if (error instanceof RouterError) isRenewed = false;
       }
     }
+  }
+
+  /** By the access token alone: through the routers of the service, or through any that are connected as long as those are not known. */
+  #wayByService(service: Service): Way | undefined {
+    const connected = this.#parts.routers.connectingByService();
+    if (connected.length === 0) return undefined;
+    const known = this.#parts.services.routersOf(service) ?? [];
+    return { routers: known.length > 0 ? known : connected };
+  }
+
+  async #wayBySession(service: Service): Promise<Way> {
+    const session = await this.#sessionWithRouters(service);
+    return { routers: session.routers, session };
+  }
+
+  /** For the next dials; this one did without. */
+  #learnRouters(service: Service): void {
+    this.#parts.services.learnRouters(service).catch((error: unknown) => {
+      const fields = { service: service.name, reason: errorText(error) };
+      this.#parts.log.debug(fields, "the controller does not say which routers a service has");
+    });
   }
 
   async #sessionWithRouters(service: Service): Promise<ServiceSession> {
@@ -93,6 +130,27 @@ export class ServiceDialer {
     if (!(error instanceof RouterError)) return false;
     return lacksSome(used, await services.renewDialSession(service, used));
   }
+}
+
+interface Way {
+  readonly routers: readonly RouterAddress[];
+  /** Undefined: routers decide by the access token. */
+  readonly session?: ServiceSession;
+}
+
+/** What a router may not know yet, or decide by itself: whether there is such a service, session or policy, and which routers a service has. */
+const codesForController = new Set<number | undefined>([
+  EdgeErrorCode.InvalidApiSession,
+  EdgeErrorCode.InvalidSession,
+  EdgeErrorCode.InvalidEdgeRouterForSession,
+  EdgeErrorCode.InvalidService,
+  EdgeErrorCode.AccessDenied,
+]);
+
+/** Whether a dial without a session failed for a reason that the controller knows better. */
+function isForController(error: unknown): boolean {
+  if (error instanceof RouterError) return true;
+  return error instanceof RouterDialError && error.failure === "refused" && codesForController.has(error.edgeCode);
 }
 
 /** Whether the other one names routers that this one does not. */
@@ -121,7 +179,8 @@ class PassingFailures {
     const now = performance.now();
     this.#since ??= now;
     const mayPass =
-      error instanceof RouterError || (error instanceof RouterDialError && error.failure !== "unencrypted");
+      error instanceof RouterError ||
+      (error instanceof RouterDialError && error.failure !== "unencrypted" && error.failure !== "posture");
     const leftMs = this.#since + PATIENCE_MS - now;
     if (!mayPass || !this.#parts.routers.isInMotion || leftMs <= 0) throw error;
     const fields = { service: this.#service, reason: errorText(error) };

@@ -26,7 +26,15 @@ beforeEach(() => {
     if (isGone) throw Object.assign(Object.create(ApiError.prototype), { status: 404 });
     return { data: { id: "1", token: shown, edgeRouters: edgeRouters() } };
   };
-  const api = { createSession: detail, detailSession: detail };
+  const listServiceEdgeRouters = async () => ({
+    data: { edgeRouters: edgeRouters().map((router) => ({ ...router, isOnline: router.name !== "asia" })) },
+  });
+  const listServices = async () => ({ data: [] });
+  const listServiceUpdates = async () => ({ data: { lastChangeAt: "now" } });
+  const api = {
+    ...{ createSession: detail, detailSession: detail },
+    ...{ listServiceEdgeRouters, listServices, listServiceUpdates },
+  };
   const session = { call: (ask: (with_: unknown) => unknown) => ask(api) } as unknown as ApiSession;
   services = new ServiceDirectory({ session, log: silentLogger });
 });
@@ -63,5 +71,32 @@ describe("sessions for dialling that are brought up to date", () => {
     isGone = true;
     await services.refreshDialSessions();
     expect(await addresses()).toEqual(["tls:eu.example:1", "tls:us.example:2"]);
+  });
+});
+
+describe("routers for dials without a session", () => {
+  const known = () =>
+    services
+      .routersOf(service)
+      ?.map(({ address }) => address)
+      .toSorted();
+
+  beforeEach(async () => {
+    online = { eu: 1, asia: 3 };
+    expect(known()).toBeUndefined();
+    await services.learnRouters(service);
+  });
+
+  it("are those that are online", () => {
+    expect(known()).toEqual(["tls:eu.example:1"]);
+  });
+
+  it.for([
+    ["routers have moved", () => services.refreshDialSessions()],
+    ["the session is another one", () => services.reset()],
+    ["the identity no longer has the service", () => services.poll()],
+  ] as const)("are forgotten when %s", async ([, happen]) => {
+    await happen();
+    expect(known()).toBeUndefined();
   });
 });

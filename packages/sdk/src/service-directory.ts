@@ -31,6 +31,8 @@ export class ServiceDirectory {
   #isLoaded = false;
   #lastChangeAt: string | undefined;
   readonly #dialSessions = new Map<string, Promise<ServiceSession>>();
+  /** By the id of a service, for dials that need no session. */
+  readonly #routers = new Map<string, readonly RouterAddress[]>();
   readonly #followers = new Listeners<[services: readonly Service[]]>();
 
   constructor(o: { session: ApiSession; log: Logger }) {
@@ -93,8 +95,23 @@ export class ServiceDirectory {
     );
   }
 
+  /** The routers by which the service is dialled without a session; undefined: not asked for yet. */
+  routersOf(service: Service): readonly RouterAddress[] | undefined {
+    return this.#routers.get(service.id);
+  }
+
+  /** Asks the controller for them. @throws as `call` */
+  async learnRouters(service: Service): Promise<readonly RouterAddress[]> {
+    const { data } = await this.#session.call((api) => api.listServiceEdgeRouters({ params: { id: service.id } }));
+    const routers = routerAddresses(data.edgeRouters.filter(({ isOnline }) => isOnline));
+    this.#routers.set(service.id, routers);
+    return routers;
+  }
+
   /** Learns where the routers of dial sessions are now. Those that are away stay: they may return. @throws as `call` */
   async refreshDialSessions(): Promise<void> {
+    // Asked for again by the next dials.
+    this.#routers.clear();
     await Promise.all(
       [...this.#dialSessions].map(async ([id, held]) => {
         const used = await held.catch(() => undefined);
@@ -145,6 +162,7 @@ export class ServiceDirectory {
   /** Forgets everything that depends on the API session. */
   reset(): void {
     this.#dialSessions.clear();
+    this.#routers.clear();
     this.#known.clear();
     this.#isLoaded = false;
     this.#lastChangeAt = undefined;
@@ -170,7 +188,9 @@ export class ServiceDirectory {
     this.#known = new Map(services.map((service) => [service.name, service]));
     this.#isLoaded = true;
     const ids = new Set(services.map((service) => service.id));
-    for (const id of this.#dialSessions.keys()) if (!ids.has(id)) this.#dialSessions.delete(id);
+    for (const held of [this.#dialSessions, this.#routers]) {
+      for (const id of held.keys()) if (!ids.has(id)) held.delete(id);
+    }
     this.#followers.emit(services);
   }
 }

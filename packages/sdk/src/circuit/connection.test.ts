@@ -52,7 +52,7 @@ async function dial(o: { encrypted?: boolean; signal?: AbortSignal; appData?: Bu
   const sodium = o.encrypted === false ? undefined : await loadSodium();
   const messages = await dialThrough(
     client,
-    { service: "svc", sessionToken: "svc", callerId: "alice", sodium, appData: o.appData },
+    { service: "svc", by: { sessionToken: "svc" }, callerId: "alice", sodium, appData: o.appData },
     o.signal ?? never,
   );
   return new EdgeConnection(messages, { allowHalfOpen: true }).on("error", () => {});

@@ -52,7 +52,7 @@ async function serveStreams(
 
 async function connect(o: { encrypted?: boolean; datagrams?: boolean } = {}): Promise<MessageConnection> {
   const sodium = o.encrypted === false ? undefined : await loadSodium();
-  const request = { service: "svc", sessionToken: "svc", callerId: "alice", sodium, datagrams: o.datagrams };
+  const request = { service: "svc", by: { sessionToken: "svc" }, callerId: "alice", sodium, datagrams: o.datagrams };
   return await dialThrough(client, request, never);
 }
 

@@ -3,6 +3,7 @@ import {
   acceptChannels,
   BaseHeader,
   type Channel,
+  capabilityMask,
   dialChannel,
   EDGE_ALPN,
   EdgeHeader,
@@ -11,6 +12,7 @@ import {
   type Identity,
   identityFromPem,
   type Message,
+  RouterCapability,
   silentLogger,
   TlsPort,
   versionInfo,
@@ -25,6 +27,15 @@ import { askForGroup } from "../router-pool.ts";
 interface Side {
   readonly channel: Channel;
   readonly id: number;
+}
+
+export interface TinyRouterOptions {
+  /** It takes channels of several connections. */
+  readonly grouped?: boolean;
+  /** What it announces; the version info of this program when left out. */
+  readonly version?: string;
+  /** It takes dials by the id of a service. */
+  readonly connectsByService?: boolean;
 }
 
 /**
@@ -44,6 +55,8 @@ export class TinyRouter {
   isLegacy = false;
   /** Text to refuse dials with. */
   refusal: string | undefined;
+  /** What programs read with it. */
+  refusalHeaders = new Headers();
   /** What it says of the next access token of a session; undefined: it takes it. */
   tokenRefusal: string | undefined;
   /** Orders the headers of Data, payloads and acknowledgements, as programs do that keep them in a hash table. */
@@ -61,9 +74,10 @@ export class TinyRouter {
   #expected: { readonly contentType: number; readonly resolve: () => void }[] = [];
   #nextId = 0x8000_0000;
 
-  private constructor(port: TlsPort, authority: TestAuthority, grouped: boolean, version: string) {
+  private constructor(port: TlsPort, authority: TestAuthority, o: TinyRouterOptions) {
     this.#port = port;
     this.#authority = authority;
+    const { grouped = false, version = versionInfo(), connectsByService = false } = o;
     acceptChannels(port, {
       name: "edge",
       protocols: [EDGE_ALPN],
@@ -71,26 +85,20 @@ export class TinyRouter {
       id: "tiny",
       grouped,
       resultHeaders: () =>
-        new Headers().setString(BaseHeader.HelloVersion, version).setBool(EdgeHeader.SupportsBindSuccess, true),
+        new Headers()
+          .setString(BaseHeader.HelloVersion, version)
+          .setBool(EdgeHeader.SupportsBindSuccess, true)
+          .set(EdgeHeader.RouterCapabilities, capabilityMask(connectsByService ? [RouterCapability.ConnectV2] : [])),
       onChannel: (channel) => this.#take(channel),
       log: silentLogger,
     });
   }
 
-  /**
-   * @param o.grouped takes channels of several connections
-   * @param o.version what it announces; the version info of this program when absent
-   */
-  static async start(o: { readonly grouped?: boolean; readonly version?: string } = {}): Promise<TinyRouter> {
+  static async start(o: TinyRouterOptions = {}): Promise<TinyRouter> {
     // Named by chance: an application may trust several of them at once.
     const authority = await TestAuthority.create(`Tiny ${randomUUID()}`);
     const identity = await authority.identity("tiny");
-    return new TinyRouter(
-      await TlsPort.listen({ host: "127.0.0.1", port: 0, identity }),
-      authority,
-      o.grouped ?? false,
-      o.version ?? versionInfo(),
-    );
+    return new TinyRouter(await TlsPort.listen({ host: "127.0.0.1", port: 0, identity }), authority, o);
   }
 
   /** `tls:host:port` */
@@ -190,7 +198,10 @@ export class TinyRouter {
       if (refusal === undefined) channel.reply(message, { contentType: EdgeType.UpdateTokenSuccess });
       else channel.reply(message, { contentType: EdgeType.UpdateTokenFailure, body: Buffer.from(refusal) });
     });
-    on(EdgeType.Connect, (message) => this.#connectThrough(channel, message));
+    on(EdgeType.Connect, (message) => this.#connectThrough(channel, message, message.body.toString()));
+    on(EdgeType.ConnectV2, (message) =>
+      this.#connectThrough(channel, message, message.headers.getString(EdgeHeader.ServiceId) ?? ""),
+    );
     // Handled at once, in the order of the wire: data of the new connection may follow in the same read.
     on(EdgeType.DialSuccess, (message) => this.#dials.get(channel)?.shift()?.(message));
     on(EdgeType.DialFailed, (message) => this.#dials.get(channel)?.shift()?.(message));
@@ -231,11 +242,13 @@ export class TinyRouter {
     channel.send({ contentType: EdgeType.BindSuccess, headers: connId(id) });
   }
 
-  #connectThrough(channel: Channel, message: Message): void {
+  #connectThrough(channel: Channel, message: Message, service: string): void {
     const id = message.headers.getU32(EdgeHeader.ConnId) ?? 0;
-    const host = this.#hosts.get(message.body.toString());
-    const refuse = (text: string) =>
-      channel.reply(message, { contentType: EdgeType.StateClosed, headers: connId(id), body: Buffer.from(text) });
+    const host = this.#hosts.get(service);
+    const refuse = (text: string) => {
+      const headers = this.refusalHeaders.clone().setU32(EdgeHeader.ConnId, id);
+      channel.reply(message, { contentType: EdgeType.StateClosed, headers, body: Buffer.from(text) });
+    };
     if (host === undefined || this.refusal !== undefined) {
       refuse(this.refusal ?? "service has no terminators");
       return;
@@ -252,7 +265,7 @@ export class TinyRouter {
       if (answer.contentType === EdgeType.DialSuccess) this.#connected({ channel, id }, host, message, answer);
       else refuse(answer.body.toString());
     });
-    host.channel.send({ contentType: EdgeType.Dial, headers, body: message.body });
+    host.channel.send({ contentType: EdgeType.Dial, headers, body: Buffer.from(service) });
   }
 
   #leavesFlowControl(connect: Message): boolean {
