@@ -29,7 +29,7 @@ beforeEach(() => {
   const listServiceEdgeRouters = async () => ({
     data: { edgeRouters: edgeRouters().map((router) => ({ ...router, isOnline: router.name !== "asia" })) },
   });
-  const listServices = async () => ({ data: [] });
+  const listServices = async () => ({ data: [], meta: { pagination: { limit: 10, offset: 0, totalCount: 0 } } });
   const listServiceUpdates = async () => ({ data: { lastChangeAt: "now" } });
   const api = {
     ...{ createSession: detail, detailSession: detail },
