@@ -13,10 +13,19 @@ import (
 
 // How many circuits there were is the test's business: each is carried to its end, half close included.
 
-// flowHost echoes what comes on SERVICE with flow control of the SDK's own, over CONNECTIONS to each router.
-func flowHost(identityFile, service, connections string) {
-	context := openFlow(identityFile, connections)
-	own := true
+// flow is how a program logs in, and how it carries circuits.
+type flow struct {
+	connections string
+	login       string
+}
+
+// isOwn tells whether flow control is the SDK's.
+func (f flow) isOwn() bool { return f.connections != "0" }
+
+// flowHost echoes what comes on SERVICE.
+func flowHost(identityFile, service string, f flow) {
+	context := f.open(identityFile)
+	own := f.isOwn()
 	listener, err := context.ListenWithOptions(service, &ziti.ListenOptions{
 		SdkFlowControl:               &own,
 		ConnectTimeout:               30 * time.Second,
@@ -42,21 +51,21 @@ func flowHost(identityFile, service, connections string) {
 }
 
 // flowDial dials SERVICE in the same way for every TCP connection to PORT.
-func flowDial(identityFile, service, port, connections string) {
-	context := openFlow(identityFile, connections)
+func flowDial(identityFile, service, port string, f flow) {
+	context := f.open(identityFile)
 	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
 	fail(err)
 	fmt.Println("ready")
 	for {
 		local, err := listener.Accept()
 		fail(err)
-		go carryFlow(context, service, local.(*net.TCPConn))
+		go f.carry(context, service, local.(*net.TCPConn))
 	}
 }
 
-func carryFlow(context ziti.Context, service string, local *net.TCPConn) {
+func (f flow) carry(context ziti.Context, service string, local *net.TCPConn) {
 	defer func() { _ = local.Close() }()
-	own := true
+	own := f.isOwn()
 	remote, err := context.DialWithOptions(service, &ziti.DialOptions{ConnectTimeout: 10 * time.Second, SdkFlowControl: &own})
 	if err != nil {
 		fmt.Printf("dial refused: %v\n", err)
@@ -74,16 +83,21 @@ func carryFlow(context ziti.Context, service string, local *net.TCPConn) {
 	<-sent
 }
 
-func openFlow(identityFile, connections string) ziti.Context {
+func (f flow) open(identityFile string) ziti.Context {
 	config, err := ziti.NewConfigFromFile(identityFile)
 	fail(err)
-	count, controls, hasControls := strings.Cut(connections, "+")
-	config.SetMaxDefaultConnections(number(count))
-	if hasControls {
-		config.SetMaxControlConnections(number(controls))
+	if f.isOwn() {
+		count, controls, hasControls := strings.Cut(f.connections, "+")
+		config.SetMaxDefaultConnections(number(count))
+		if hasControls {
+			config.SetMaxControlConnections(number(controls))
+		}
 	}
 	context, err := ziti.NewContext(config)
 	fail(err)
+	if f.login == "legacy" {
+		context.(*ziti.ContextImpl).CtrlClt.SetUseOidc(false)
+	}
 	fail(context.Authenticate())
 	return context
 }

@@ -59,7 +59,8 @@ export interface AnnouncingVersion {
 export function announcedOidc({ capabilities, apiVersions }: AnnouncingVersion): AnnouncedOidc | undefined {
   const { path, apiBaseUrls } = apiVersions?.["edge-oidc"]?.v1 ?? {};
   if (path === undefined || capabilities?.includes("OIDC_AUTH") !== true) return undefined;
-  // OpenZiti 1.6 writes them without a path. Dials with its access tokens were seen to fail at its routers, and `authenticate` is served there, too.
+  // OpenZiti 1.6 writes them without a path. Its routers before 1.6.2 keep one access token for each identity: a second program of the same
+  // identity takes its place, and the first one's dials fail ("token is malformed"). `authenticate` is served there, too, and has no such limit.
   if (apiBaseUrls?.some((url) => (URL.parse(url)?.pathname ?? "/") !== "/") !== true) return undefined;
   return { path, takesCsr: capabilities.includes("OIDC_AUTH_WITH_CSR") };
 }
