@@ -286,16 +286,18 @@ export class DataModelSubscription {
   }
 }
 
-/** The state within a request to compare models (20503). */
+/** The state within a request to compare models (20503), which may come in parts: what a message has more than once of another message is merged. */
 function validationOf(body: Uint8Array): { readonly state: Uint8Array; readonly isFix: boolean } {
   const reader = new BinaryReader(body);
-  let state: Uint8Array = new Uint8Array();
+  const parts: Uint8Array[] = [];
   let isFix = false;
   while (reader.pos < reader.len) {
     const [field, wireType] = reader.tag();
-    if (field === 1) state = reader.bytes();
+    if (field === 1) parts.push(reader.bytes());
     else if (field === 2) isFix = reader.bool();
     else reader.skip(wireType);
   }
-  return { state, isFix };
+  // Fields of the parts follow each other, which is how they merge.
+  const [state = new Uint8Array(), ...more] = parts;
+  return { state: more.length === 0 ? state : Buffer.concat(parts), isFix };
 }

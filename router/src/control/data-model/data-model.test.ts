@@ -522,9 +522,11 @@ describe("the subscription", () => {
     await subscribed(first);
     await sendState(first, 5n);
     await until(() => told.length === 1);
+    // In two parts, as Sallyport's controllers send it.
+    const part = (fields: object) => encodeControl(edgeCtrlPb.RouterDataModelValidateRequestSchema, fields as never);
     const validate = async (fix: boolean) => {
-      const state = { events: [...NETWORK, service("s9")], endIndex: 5n, timelineId: "t" };
-      const body = encodeControl(edgeCtrlPb.RouterDataModelValidateRequestSchema, { state, fix } as never);
+      const state = { events: NETWORK, endIndex: 5n, timelineId: "t" };
+      const body = Buffer.concat([part({ state, fix }), part({ state: { events: [service("s9")] } })]);
       const answer = await (await first.channel()).request({
         contentType: EdgeCtrlType.ValidateDataStateRequest,
         body,
