@@ -19,6 +19,7 @@ import { DataCircuit } from "./data-circuit.ts";
 import { edgeCircuit } from "./edge-circuit.ts";
 import {
   type Denial,
+  DeniedError,
   denial,
   INVALID_SESSION,
   MAX_SESSION_TOKEN,
@@ -29,7 +30,7 @@ import {
 import { type SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
 import { type Grant, isJwt, opaqueGrant, type SdkSession } from "./sdk-session.ts";
-import { DeniedError, type ServicePermissions } from "./tokens/service-permissions.ts";
+import type { ServicePermissions } from "./tokens/service-permissions.ts";
 
 /** Headers of Connect that travel to the hosting side under the same number. */
 const FORWARDED = [PeerData.PublicKey, PeerData.CallerId, PeerData.AppData, PeerData.ConnectionMarker] as const;
@@ -86,7 +87,7 @@ export class Connector {
     const { session } = sdk;
     const refuse = (reason: string | Denial): void => sdk.send(stateClosedFor(message, connId, reason));
     const grant = opaqueGrant("sessionToken" in wanted ? wanted.sessionToken : "", "Dial");
-    const obstacle = this.#obstacle(sdk, connId, grant);
+    const obstacle = this.#obstacle(sdk, connId, message, grant);
     if (obstacle !== undefined) {
       refuse(obstacle);
       return;
@@ -123,13 +124,14 @@ export class Connector {
   }
 
   /** Why a dial is refused without asking the data model or a controller. */
-  #obstacle(sdk: SdkChannel, connId: number, { sessionToken, sessionId }: Grant): string | Denial | undefined {
+  #obstacle(sdk: SdkChannel, connId: number, { body }: Message, grant: Grant): string | Denial | undefined {
     if (this.#isStopping) return `${ROUTER_STOPPING}; dial through another`;
     if (sdk.isTaken(connId)) return `connection id ${connId} is already in use on this channel`;
     if (sdk.isWaitingForMost)
       return `${sdk.options.maxConnecting} requests of this client are waiting; try again later`;
     const isRemoved = (name: string | undefined) => name !== undefined && this.#control.wasSessionRemoved(name);
-    const isNone = sessionToken.length > MAX_SESSION_TOKEN || isRemoved(sessionToken) || isRemoved(sessionId);
+    // Whatever it names: it is kept while the dial waits.
+    const isNone = body.length > MAX_SESSION_TOKEN || isRemoved(grant.sessionToken) || isRemoved(grant.sessionId);
     return isNone ? denial(EdgeErrorCode.InvalidSession, INVALID_SESSION) : undefined;
   }
 

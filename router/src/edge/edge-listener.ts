@@ -28,7 +28,7 @@ import type { Forwarder } from "../forwarder/forwarder.ts";
 import { admit, ClientRefusedError } from "./admission.ts";
 import { Connector } from "./connector.ts";
 import { type EdgeCounters, edgeCounters } from "./edge-counters.ts";
-import { SESSION_ENDED } from "./edge-messages.ts";
+import { sessionEnded } from "./edge-messages.ts";
 import { EdgeEgress } from "./hosting/edge-egress.ts";
 import { Hosting } from "./hosting/hosting.ts";
 import { EDGE_LIMITS, type EdgeOptions, type EdgeSettings } from "./options.ts";
@@ -244,7 +244,7 @@ export class EdgeListener {
         for (const sdk of this.#sdks) if (isOpaque(sdk, session.id)) sdk.session = opaqueSession(session);
       }),
       control.onSessionRemoved((token) => {
-        for (const sdk of this.#sdks) sdk.closeSession(token, SESSION_ENDED);
+        for (const sdk of this.#sdks) sdk.closeSession(token, sessionEnded());
         this.#hosting.closeSession(token);
       }),
       control.onTerminatorLost((id, outcome) => this.#hosting.terminatorLost(id, outcome)),
@@ -285,7 +285,6 @@ export class EdgeListener {
             options,
             counts: this.#counters,
             dataDelay: this.#parts.dataDelay,
-            log: this.#log,
           }),
           early.frames,
         );

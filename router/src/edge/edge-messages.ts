@@ -11,12 +11,12 @@ import {
 
 /** What an SDK is told when its session is unknown, expired or removed: clients compare this text literally. */
 export const INVALID_SESSION = "Invalid Session";
+export const NO_CONN_ID = "connId not set, required";
 export const NO_CONTROLLER_FOR_CIRCUIT = "no controller available, cannot create circuit";
 export const NO_CONTROLLER_FOR_TERMINATOR = "no controller available, cannot create terminator";
 /** The end of a circuit whose flow control the SDK does, and the answer to an acknowledgement that cannot be read. */
 export const UNROUTED = "xgress unrouted";
 export const XGRESS_CLOSED = "xgress closed";
-export const SESSION_ENDED = "session ended";
 
 /** Bytes of a session token at most. Longer ones, JWTs included, are none, and would not fit into what controllers are asked. */
 export const MAX_SESSION_TOKEN = 16_384;
@@ -31,12 +31,28 @@ export interface Denial {
   readonly failingCheckIds: readonly string[];
 }
 
+/** A request is refused with a denial that programs read. */
+export class DeniedError extends Error {
+  override readonly name = "DeniedError";
+  readonly denial: Denial;
+
+  constructor(reason: Denial) {
+    super(reason.text);
+    this.denial = reason;
+  }
+}
+
 export function denial(
   code: number,
   text: string,
   o: { readonly retryHint?: RetryHint | undefined; readonly failingCheckIds?: readonly string[] } = {},
 ): Denial {
   return { code, text, retryHint: o.retryHint ?? retryHintOf(code), failingCheckIds: o.failingCheckIds ?? [] };
+}
+
+/** What exists by a dial or bind session that was removed ends so: the client makes another session at once. */
+export function sessionEnded(): Denial {
+  return denial(EdgeErrorCode.InvalidSession, "session ended");
 }
 
 /** What a client may do about a refusal; what passes by itself is never {@link RetryHint.NotRetriable}. */

@@ -1,6 +1,7 @@
 import { EdgeHeader, EdgeType, Headers, lineBounds } from "@sallyport/wire";
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { TestKey } from "../access/testing/test-model.ts";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { TestSdk } from "../testing/test-sdk.ts";
 
@@ -100,8 +101,13 @@ test("a bind with a text too long to keep is refused without asking a controller
   expect(router.edge.bindings).toBe(0);
 });
 
-test("channels that wait for a session that no controller announces make room for others, the oldest first", async () => {
-  const stranger = { ...(await network.client("stranger")), token: "unknown" };
+const ofUnknownKey = (claims: object = {}) => new TestKey("unknown").sign({ ...claims });
+
+test.each([
+  ["a session that no controller announces", () => "unknown"],
+  ["a key that no controller publishes", () => ofUnknownKey()],
+])("channels that wait for %s make room for others, the oldest first", async (_name, token) => {
+  const stranger = { ...(await network.client("stranger")), token: await token() };
   const waiting = [
     await TestSdk.connect(router.port.port, stranger),
     await TestSdk.connect(router.port.port, stranger),
@@ -141,11 +147,55 @@ test("what one SDK sends in headers never makes a frame that a link refuses", as
 
 test("a session token of a length that none has is refused without asking a controller", async () => {
   const sdk = await client("alice");
+  const byToken = await TestSdk.connect(router.port.port, await network.tokenClient("bob"));
+  sdks.push(byToken);
   const token = "x".repeat(100_000);
-  for (const { answer } of [await sdk.requestConnect(token), await sdk.requestBind(token)]) {
+  for (const request of [sdk.requestConnect(token), sdk.requestBind(token), byToken.requestConnect(token)]) {
+    const { answer } = await request;
     expect([answer.contentType, answer.body.toString()]).toEqual([EdgeType.StateClosed, "Invalid Session"]);
   }
   expect(router.edge.bindings).toBe(0);
+});
+
+test("clients that are not admitted, with access tokens of every kind, leave a few lines in the log, and nothing of the tokens", async () => {
+  const { identity, claims, token } = await network.tokenClient("alice");
+  const [head = "", body = "", signature = ""] = token.split(".");
+  const secret = "f00d".repeat(20);
+  const long = `ey${"A".repeat(15_900)}`;
+  const tokens = [
+    `ey${secret}`,
+    long,
+    `${long.slice(0, 15_000)}.e30.${secret}`,
+    `${head}.${Buffer.from(JSON.stringify({ ...claims, sub: secret })).toString("base64url")}.${signature}`,
+    `${Buffer.from(`{"alg":"none","kid":"k1","typ":"${secret}"}`).toString("base64url")}.${body}.`,
+    `${Buffer.from(`{"alg":"HS256","kid":"k1"}`).toString("base64url")}.${body}.${secret}`,
+    `${Buffer.from(`{"alg":"ES256","kid":["${secret}"]}`).toString("base64url")}.${body}.${signature}`,
+    await network.key.sign({ ...claims, z_t: secret }),
+    await network.key.sign({ ...claims, aud: [secret] }),
+    await network.key.sign({ ...claims, jti: "", sub: secret }),
+  ];
+  for (let i = 0; i < 60; i++) {
+    const one = await TestSdk.connect(router.port.port, { identity, token: tokens[i % tokens.length] as string });
+    await one.channel.closed;
+  }
+  expect(router.edge.channels).toBe(0);
+  const lines = log.entries.filter(({ level, msg }) => level !== "debug" && msg === "SDK not admitted");
+  expect(lines.length).toBeLessThanOrEqual(lineBounds.perMessage);
+  const text = JSON.stringify(log.entries);
+  for (const part of [secret, long.slice(0, 100), signature, body]) expect(text).not.toContain(part);
+});
+
+test("new tokens of one channel are checked one at a time", async () => {
+  const alice = await network.tokenClient("alice");
+  const one = await TestSdk.connect(router.port.port, alice);
+  sdks.push(one);
+  const update = async (token: string) =>
+    one.channel.request({ contentType: EdgeType.UpdateToken, body: Buffer.from(token) });
+  const waits = update(await ofUnknownKey(alice.claims)).catch(() => "gone");
+  const answer = await update(alice.token);
+  expect(answer.contentType).toBe(EdgeType.UpdateTokenFailure);
+  expect(answer.body.toString()).toBe("code: 1, message: another token of this channel is being checked");
+  expect(await waits).toBe("gone");
 });
 
 test("SDKs that are not admitted, over and over, leave a few lines in the log", async () => {

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { BaseHeader, type Channel, dialUnderlay, Headers, silentLogger, type Underlay } from "@sallyport/wire";
+import { BaseHeader, type Channel, dialUnderlay, Headers, type Underlay } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { DEFAULT_EDGE_OPTIONS } from "../testing/default-options.ts";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
@@ -204,7 +204,6 @@ test("a stuck circuit stops the reading of connections, too, that join the chann
     requests: {} as SdkRequests,
     options: DEFAULT_EDGE_OPTIONS,
     counts: edgeCounters(),
-    log: silentLogger,
   });
   const stuck = new DataCircuit(sdk, 1, opaqueGrant("token", "Dial"));
   sdk.stopReadingFor(stuck);

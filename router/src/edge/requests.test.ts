@@ -304,6 +304,12 @@ test("a removed session ends its connections and listeners, a removed API sessio
   expect(await near.whenClosed()).toBe("session ended");
   router.control.removeSession(bindToken);
   expect(await hoster.whenStateClosed(bindId)).toBe("session ended");
+  expect(hoster.closed).toMatchObject([{}, { error: { code: 3, message: "session ended", retryHint: 2 } }]);
+  // Its program is told at once, and more slowly when it tries the same again.
+  const binds = [hoster.requestBind(bindToken), hoster.requestBind(bindToken)].map((bind) => refusal(bind));
+  const started = performance.now();
+  expect(await Promise.all(binds)).toEqual(["Invalid Session", "Invalid Session"]);
+  expect(performance.now() - started).toBeGreaterThan(500);
   const session = [...network.apiSessions.values()].find((s) => s.identityId === "alice");
   router.control.removeApiSession(session as NonNullable<typeof session>);
   await sdk.channel.closed;

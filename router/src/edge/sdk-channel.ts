@@ -9,7 +9,6 @@ import {
   type FrameView,
   HEADER_ENTRY_PREFIX_LENGTH,
   Headers,
-  type Logger,
   type Message,
   messageOf,
   type Outgoing,
@@ -20,7 +19,15 @@ import { CountedOutput, linkCounters } from "../forwarder/counted-output.ts";
 import type { TransitRoom } from "../forwarder/transit-queue.ts";
 import type { CircuitCarrier, ClientCircuit, ClientListener, PendingRequest } from "./channel-members.ts";
 import type { EdgeCounters } from "./edge-counters.ts";
-import { connIdOf, stateClosed, stateClosedFor, XGRESS_CLOSED } from "./edge-messages.ts";
+import {
+  connIdOf,
+  type Denial,
+  DeniedError,
+  NO_CONN_ID,
+  stateClosed,
+  stateClosedFor,
+  XGRESS_CLOSED,
+} from "./edge-messages.ts";
 import { SdkCircuit } from "./flow-control/sdk-circuit.ts";
 import { SdkCircuits } from "./flow-control/sdk-circuits.ts";
 import type { EdgeOptions } from "./options.ts";
@@ -55,7 +62,6 @@ export class SdkChannel implements CircuitCarrier {
   /** Of the listener it came by. */
   readonly options: EdgeOptions;
   readonly #requests: SdkRequests;
-  readonly #log: Logger;
   readonly #counts: EdgeCounters;
   readonly #dataDelay: ((ns: number) => void) | undefined;
   #signOfLife: NodeJS.Timeout | undefined;
@@ -78,7 +84,6 @@ export class SdkChannel implements CircuitCarrier {
       counts: EdgeCounters;
       /** Takes what is slow to be handled, in nanoseconds. */
       dataDelay?: ((ns: number) => void) | undefined;
-      log: Logger;
     },
   ) {
     this.channel = channel;
@@ -87,7 +92,6 @@ export class SdkChannel implements CircuitCarrier {
     this.#requests = o.requests;
     this.#counts = o.counts;
     this.#dataDelay = o.dataDelay;
-    this.#log = o.log;
   }
 
   /** Takes over the channel's frames and messages, first those that came before the SDK was admitted. */
@@ -240,12 +244,12 @@ export class SdkChannel implements CircuitCarrier {
   // Ends --------------------------------------------------------------------------------------------------------------
 
   /** A session was removed, which its token or its id names: its connections end, and requests with it are given up. */
-  closeSession(tokenOrId: string, reason: string): void {
+  closeSession(tokenOrId: string, reason: Denial): void {
     for (const connection of [...this.#connections.values()]) {
       if (isOf(connection.grant, tokenOrId)) connection.close(reason);
     }
     for (const pending of [...this.#connecting.values()]) {
-      if (isOf(pending.grant, tokenOrId)) pending.abort.abort(new Error(reason));
+      if (isOf(pending.grant, tokenOrId)) pending.abort.abort(new DeniedError(reason));
     }
   }
 
@@ -336,12 +340,8 @@ export class SdkChannel implements CircuitCarrier {
 
   #request(message: Message, act: (connId: number) => void): void {
     const connId = connIdOf(message);
-    if (connId === undefined) {
-      const fields = { peer: this.channel.peer.address, contentType: message.contentType };
-      this.#log.debug(fields, "edge request without a connection id");
-      return;
-    }
-    act(connId);
+    if (connId !== undefined) act(connId);
+    else this.reply(message, { contentType: EdgeType.StateClosed, body: Buffer.from(NO_CONN_ID, "utf8") });
   }
 
   #listenerOf(message: Message): ClientListener | undefined {

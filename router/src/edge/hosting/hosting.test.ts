@@ -15,7 +15,7 @@ import { controlIdentities, startScriptedControl } from "../../testing/scripted-
 import type { SdkChannel } from "../sdk-channel.ts";
 import { opaqueSession } from "../sdk-session.ts";
 import { ServicePermissions } from "../tokens/service-permissions.ts";
-import { HealthReports } from "./health-reports.ts";
+import { HealthReports, MAX_WAITING_REFUSALS, PacedRefusals } from "./client-pace.ts";
 import { Hosting, type SdkBinding } from "./hosting.ts";
 
 beforeEach(() => {
@@ -62,6 +62,45 @@ it("passes on twenty in a second of one client, however many listeners it has, a
     "calm 1",
     ...all.slice(20, -1).map(({ connId }) => `flood ${connId}`),
   ]);
+});
+
+const asker = () => {
+  const refused: (number | undefined)[] = [];
+  const refusals = new PacedRefusals();
+  const sender = () => ({ send: ({ contentType }: { contentType: number }) => void refused.push(contentType) });
+  const [one, other] = [sender(), sender()];
+  return { one, other, refused, refuse: (of: typeof one, contentType: number) => refusals.send(of, { contentType }) };
+};
+
+it("refuses the first request of a channel at once, and others within five seconds of it after one", () => {
+  const { one, other, refused, refuse } = asker();
+  refuse(one, 1);
+  refuse(one, 2);
+  refuse(other, 3);
+  expect(refused).toEqual([1, 3]);
+  vi.advanceTimersByTime(999);
+  expect(refused).toHaveLength(2);
+  vi.advanceTimersByTime(1);
+  expect(refused).toEqual([1, 3, 2]);
+  // As an SDK does that binds again at each refusal.
+  for (let i = 10; i < 20; i++) {
+    refuse(one, i);
+    expect(refused.at(-1)).not.toBe(i);
+    vi.advanceTimersByTime(1_000);
+    expect(refused.at(-1)).toBe(i);
+  }
+  vi.advanceTimersByTime(5_000);
+  refuse(one, 4);
+  expect(refused.at(-1)).toBe(4);
+});
+
+it("lets so many refusals of a channel wait, and sends what is more at once", () => {
+  const { one, refused, refuse } = asker();
+  for (let i = 0; i < MAX_WAITING_REFUSALS + 11; i++) refuse(one, i);
+  expect(refused).toHaveLength(11);
+  vi.advanceTimersByTime(1_000);
+  expect(refused).toHaveLength(MAX_WAITING_REFUSALS + 11);
+  expect(vi.getTimerCount()).toBe(0);
 });
 
 it("shows the instance of a terminator in an inspection only when the client named one", async () => {

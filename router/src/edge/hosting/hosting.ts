@@ -25,18 +25,19 @@ import type {
 import type { ClientListener } from "../channel-members.ts";
 import {
   type Denial,
+  DeniedError,
   denial,
   INVALID_SESSION,
   MAX_SESSION_TOKEN,
   NO_CONTROLLER_FOR_TERMINATOR,
-  SESSION_ENDED,
+  sessionEnded,
   stateClosed,
   stateClosedFor,
 } from "../edge-messages.ts";
 import type { SdkChannel } from "../sdk-channel.ts";
 import { type Grant, isOf, opaqueGrant } from "../sdk-session.ts";
-import { DeniedError, type ServicePermissions } from "../tokens/service-permissions.ts";
-import { HealthReports } from "./health-reports.ts";
+import type { ServicePermissions } from "../tokens/service-permissions.ts";
+import { HealthReports, PacedRefusals } from "./client-pace.ts";
 
 /** A listener of an SDK on this router, and the terminator that stands for it at the controller. */
 export interface SdkBinding extends ClientListener {
@@ -98,6 +99,7 @@ export class Hosting {
   /** Of bindings for which the controller is being asked: what has changed since. */
   readonly #changes = new Map<SdkBinding, BindChange>();
   readonly #health: HealthReports<SdkBinding>;
+  readonly #refusals = new PacedRefusals();
 
   constructor(control: ControlPlane, permissions: ServicePermissions, log: Logger) {
     this.#control = control;
@@ -122,7 +124,7 @@ export class Hosting {
   }
 
   bind(sdk: SdkChannel, connId: number, message: Message): void {
-    const refuse = (reason: string | Denial): void => sdk.send(stateClosedFor(message, connId, reason));
+    const refuse: Refuse = (reason) => this.#refusals.send(sdk, stateClosedFor(message, connId, reason));
     const grant = opaqueGrant(message.body.toString("utf8"), "Bind");
     const obstacle = this.#obstacle(message, grant);
     if (obstacle !== undefined) {
@@ -230,7 +232,7 @@ export class Hosting {
   /** A bind session was removed, which its token or its id names. */
   closeSession(tokenOrId: string): void {
     for (const binding of [...this.#byTerminator.values()]) {
-      if (isOf(binding.grant, tokenOrId)) this.close(binding, SESSION_ENDED);
+      if (isOf(binding.grant, tokenOrId)) this.close(binding, sessionEnded());
     }
   }
 

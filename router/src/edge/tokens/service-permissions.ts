@@ -1,19 +1,8 @@
 import { abortable, pause } from "@sallyport/async";
 import { EdgeErrorCode, PeerData, type Permission, RetryHint } from "@sallyport/wire";
 import { type Access, type AccessVerdict, TokenRefusedError } from "../../access/ports.ts";
-import { type Denial, denial, INVALID_SESSION } from "../edge-messages.ts";
+import { type Denial, DeniedError, denial, INVALID_SESSION } from "../edge-messages.ts";
 import { type Grant, isJwt, type TokenSession } from "../sdk-session.ts";
-
-/** A request is refused with a denial that programs read. */
-export class DeniedError extends Error {
-  override readonly name = "DeniedError";
-  readonly denial: Denial;
-
-  constructor(reason: Denial) {
-    super(reason.text);
-    this.denial = reason;
-  }
-}
 
 /**
  * How long a request waits for a policy that would allow it: a client may hear of one from its controller before this router does.

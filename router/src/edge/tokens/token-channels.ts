@@ -16,11 +16,11 @@ import {
   type AccessVerdict,
   TokenRefusedError,
 } from "../../access/ports.ts";
-import { type Denial, denial, withDenial } from "../edge-messages.ts";
+import { type Denial, DeniedError, denial, withDenial } from "../edge-messages.ts";
 import type { Hosting } from "../hosting/hosting.ts";
 import type { ChannelMember, SdkChannel } from "../sdk-channel.ts";
 import { type TokenSession, tokenSession } from "../sdk-session.ts";
-import { DeniedError, denialOf, type ServicePermissions } from "./service-permissions.ts";
+import { denialOf, type ServicePermissions } from "./service-permissions.ts";
 import { ServiceSubscriptions } from "./service-subscriptions.ts";
 
 export interface TokenChannelsOptions {
@@ -43,6 +43,8 @@ export class TokenChannels {
   readonly #sessions = new Map<string, Set<SdkChannel>>();
   /** When time alone may end something of a channel. */
   readonly #dueAt = new Map<SdkChannel, number>();
+  /** Whose new token is being checked. */
+  readonly #renewing = new Set<SdkChannel>();
   /** With whether the posture of the device is what changed. */
   readonly #toCheck = new Map<SdkChannel, boolean>();
   readonly #subscriptions: ServiceSubscriptions;
@@ -109,7 +111,9 @@ export class TokenChannels {
   // Tokens and posture ------------------------------------------------------------------------------------------------
 
   #updateToken(sdk: SdkChannel, message: Message): void {
-    this.#renew(sdk, message.body.toString("utf8"))
+    const isFirst = !this.#renewing.has(sdk);
+    this.#renewing.add(sdk);
+    (isFirst ? this.#renew(sdk, message.body.toString("utf8")) : refusedAsSecond())
       .then(() => sdk.reply(message, { contentType: EdgeType.UpdateTokenSuccess }))
       .catch((error: unknown) => {
         const reason = error instanceof DeniedError ? error.denial : denial(EdgeErrorCode.Internal, "internal error");
@@ -122,7 +126,8 @@ export class TokenChannels {
           body,
         });
         sdk.channel.close(new Error("the new access token was refused"));
-      });
+      })
+      .finally(() => this.#renewing.delete(sdk));
   }
 
   /** The certificate is not compared again: it may have been renewed with the token. @throws DeniedError */
@@ -246,6 +251,11 @@ export class TokenChannels {
     if (!access.isEnabled(identityId)) return "the identity was disabled or deleted";
     return claims.endsAt <= now ? "the access token has expired" : undefined;
   }
+}
+
+/** Each check may wait for a key, so there is one at a time. */
+async function refusedAsSecond(): Promise<void> {
+  throw new DeniedError(denial(EdgeErrorCode.Internal, "another token of this channel is being checked"));
 }
 
 /** The texts are those that clients of OpenZiti show. */

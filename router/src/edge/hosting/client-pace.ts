@@ -1,3 +1,43 @@
+import type { Outgoing } from "@sallyport/wire";
+
+/** Whose requests are refused: the channel of an SDK. */
+interface Asker {
+  /** Does nothing when it is closed. */
+  send(answer: Outgoing): void;
+}
+
+const REFUSED_LATELY_MS = 5_000;
+const REFUSAL_DELAY_MS = 1_000;
+/** Refusals of one channel that wait; what is more is refused at once. */
+export const MAX_WAITING_REFUSALS = 1_000;
+
+/**
+ * Refuses what one channel asks again and again more slowly: SDKs of OpenZiti repeat a refused Bind at once, thousands of times until they
+ * have a new session. The first refusal goes out at once, those within five seconds of another one after a second.
+ */
+export class PacedRefusals {
+  readonly #of = new WeakMap<Asker, { lastAt: number; waiting: number }>();
+
+  /** What waits is the answer alone: the request may be large. */
+  send(asker: Asker, answer: Outgoing): void {
+    const refused = this.#of.get(asker) ?? { lastAt: Number.NEGATIVE_INFINITY, waiting: 0 };
+    this.#of.set(asker, refused);
+    const isAgain = performance.now() - refused.lastAt < REFUSED_LATELY_MS;
+    refused.lastAt = performance.now();
+    if (!isAgain || refused.waiting >= MAX_WAITING_REFUSALS) {
+      asker.send(answer);
+      return;
+    }
+    refused.waiting++;
+    const resume = (): void => {
+      refused.waiting--;
+      refused.lastAt = performance.now();
+      asker.send(answer);
+    };
+    setTimeout(resume, REFUSAL_DELAY_MS).unref();
+  }
+}
+
 /** Whose health is reported: a listener of an SDK. */
 interface Reporter {
   readonly sdk: { readonly session: { readonly identityId: string } };
