@@ -96,6 +96,7 @@ export class TestControl implements ControlPlane {
   takesServiceCircuits = true;
 
   async createServiceCircuit(request: ServiceCircuitRequest): Promise<CircuitCreated> {
+    if (!this.connected) throw new NoControllerError("creating a circuit", request.timeoutMs ?? 0);
     this.serviceDials.push(request);
     const circuit = await this.#network.createCircuit(this.routerId, request);
     await this.circuitAnswered;

@@ -13,7 +13,7 @@ const { DataState_Action: Action, DataState_RelatedEntityType: Related } = edgeC
 
 /** A data model that a test changes. */
 export class TestModel implements ModelSource {
-  readonly model = new NetworkModel();
+  model = new NetworkModel();
   hasModel = true;
   readonly #listeners = new Listeners<[model: NetworkModel, touched: Touched]>();
 
@@ -31,6 +31,14 @@ export class TestModel implements ModelSource {
 
   async remove(...models: EventModel[]): Promise<void> {
     await this.#take(models, Action.Delete);
+  }
+
+  /** Puts another model in force, with an index of its own. */
+  async replaceBy(...models: EventModel[]): Promise<void> {
+    const other = new TestModel();
+    await other.put(...models);
+    this.model = other.model;
+    this.#listeners.emit(this.model, { identities: "all", sessions: new Set(), haveKeysChanged: true });
   }
 
   async #take(models: readonly EventModel[], action: edgeCtrlPb.DataState_Action): Promise<void> {

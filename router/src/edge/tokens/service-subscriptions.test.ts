@@ -1,4 +1,4 @@
-import { decodeControl, EdgeType, edgeClientPb, encodeControl } from "@sallyport/wire";
+import { decodeControl, EdgeType, edgeClientPb, encodeControl, type Message } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { check, identity, member, service } from "../../access/testing/test-model.ts";
 import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
@@ -116,7 +116,7 @@ test("an SDK that does not read gets one set of all that has changed meanwhile",
   const drained: (() => void)[] = [];
   Object.defineProperty(channel, "isFull", { configurable: true, get: () => isFull });
   Object.defineProperty(channel, "onDrain", { configurable: true, value: (cb: () => void) => drained.push(cb) });
-  for (let i = 0; i < 50; i++) await network.model.put(service("web", [`config ${i}`]));
+  for (let i = 0; i < 1_000; i++) await network.model.put(service("web", [`config ${i}`]));
   await expect.poll(() => drained.length).toBe(1);
   await network.grant("more", "Dial", "alice");
   expect(sdk.messages).toEqual([]);
@@ -128,6 +128,89 @@ test("an SDK that does not read gets one set of all that has changed meanwhile",
     ["web", Op.Updated],
     ["more", Op.Added],
   ]);
+});
+
+/** What an SDK holds that does as the sets say. @throws Error where it would have to start again */
+class Follower {
+  index = -1n;
+  seq = 0n;
+  readonly services = new Map<string, edgeClientPb.ServiceDef>();
+  readonly policies = new Map<string, edgeClientPb.PolicyDef>();
+  states: string[] = [];
+
+  take({ contentType, body }: Message): void {
+    if (contentType === EdgeType.PostureStateChange) {
+      const { seq, policyStates } = decodeControl(edgeClientPb.PostureStateChangeSchema, body);
+      if (seq !== this.seq + 1n) throw new Error(`expected states ${this.seq + 1n}, got ${seq}`);
+      this.seq = seq;
+      this.states = policyStates.map(({ policyId }) => policyId);
+      return;
+    }
+    const set = decodeControl(edgeClientPb.ServiceChangeSetSchema, body);
+    if (set.previousIndex === -1n) {
+      this.services.clear();
+      this.policies.clear();
+    } else if (set.previousIndex !== this.index || set.index <= this.index) {
+      throw new Error(`expected what follows ${this.index}, got ${set.previousIndex} to ${set.index}`);
+    }
+    this.index = set.index;
+    for (const each of set.services) {
+      if (each.op === Op.Removed) this.services.delete(each.id);
+      else this.services.set(each.id, each);
+    }
+    for (const each of set.policies) {
+      if (each.op === Op.Removed) this.policies.delete(each.id);
+      else this.policies.set(each.id, each);
+    }
+  }
+
+  get known(): object {
+    const services = [...this.services.values()].map(({ id, configs, policyIds }) => ({ id, configs, policyIds }));
+    return { services: services.sort((a, b) => (a.id < b.id ? -1 : 1)), policies: [...this.policies.keys()].sort() };
+  }
+}
+
+test("whatever changes while an SDK subscribes, also again, it comes to know what the router knows", async () => {
+  const follower = new Follower();
+  const changes = [
+    (i: number) => network.grant(`s${i % 7}`, "Dial", "alice"),
+    (i: number) => network.model.put(member(`Dial-s${(i * 3) % 7}`, "identity", ["alice"], i % 2 === 0)),
+    (i: number) => network.model.put(service(`s${i % 5}`, [`config ${i}`])),
+    (i: number) => network.model.remove(service(`s${(i * 5) % 7}`)),
+    () => network.model.put(identity("bob")),
+  ];
+  for (let i = 0; i < 60; i++) {
+    if (i % 20 === 0) subscribe();
+    await changes[(i * i + i) % changes.length]?.(i);
+    await changes[i % changes.length]?.(i);
+    if (i % 5 === 0) follower.take(await sdk.nextMessage());
+  }
+  await network.grant("last", "Dial", "alice");
+  while (!follower.services.has("last") || !follower.states.includes("Dial-last"))
+    follower.take(await sdk.nextMessage());
+  const view = network.access.view("alice", "s-alice");
+  const services = [...view.services.values()].map(({ id, configIds, policyIds }) => ({
+    ...{ id, configs: [...configIds], policyIds: [...policyIds] },
+  }));
+  expect(follower.known).toEqual({
+    services: services.sort((a, b) => (a.id < b.id ? -1 : 1)),
+    policies: [...view.policies.keys()].sort(),
+  });
+  expect(services.length).toBeGreaterThan(2);
+});
+
+test("another model with a lower index takes the place of all that was told", async () => {
+  for (let i = 0; i < 10; i++) await network.model.put(service("web", [`config ${i}`]));
+  subscribe();
+  const all = await services();
+  await posture();
+  await network.model.replaceBy(identity("alice"));
+  expect(await services()).toMatchObject({ previousIndex: -1n, services: [], policies: [] });
+  await posture();
+  await network.grant("new", "Dial", "alice");
+  const next = await services();
+  expect(next.index).toBeLessThan(all.index);
+  expect(next.services.map(({ id }) => id)).toEqual(["new"]);
 });
 
 test("an SDK with an opaque session is not answered: it asks the controller", async () => {
