@@ -23,10 +23,10 @@ export class OperatorScene {
   readonly #running: TestOperator[] = [];
 
   /** Of the file that calls it: opened before its tests, cleared after each of them, closed in the end. */
-  static ofThisFile(): OperatorScene {
+  static ofThisFile(o: Parameters<typeof startTestController>[0] = {}): OperatorScene {
     const scene = new OperatorScene();
     beforeAll(async () => {
-      scene.#controller = await startTestController();
+      scene.#controller = await startTestController(o);
       scene.#way = await TcpWay.start(scene.#controller.port);
     });
     afterEach(() => scene.clear());

@@ -89,10 +89,35 @@ describe("a session", () => {
   });
 
   test("that is fresh and refused for one operation means a missing right", async () => {
-    const server = await controller(sessions(() => refusal(401, "UNAUTHORIZED")));
+    const server = await controller(
+      sessions(({ path }) => (path === "/current-api-session" ? answer({}) : refusal(401, "UNAUTHORIZED"))),
+    );
     const refused = failure(connect(server).client.listServices());
     expect(await refused).toMatchObject({ reason: "Forbidden", isStalled: true, retry: "resync" });
-    expect(server.log.length).toBe(4);
+    expect(server.log.length).toBe(5);
+  });
+
+  test("that ends as soon as it has begun is begun again, so often and no more, and means no missing right", async () => {
+    let ends = 2;
+    const server = await controller(
+      sessions(({ path }) => {
+        if (path === "/current-api-session" || ends === 0)
+          return path === "/services?limit=1" ? LIST : refusal(401, "UNAUTHORIZED");
+        ends -= 1;
+        return refusal(401, "UNAUTHORIZED");
+      }),
+    );
+    const { client } = connect(server);
+    const list = () => client.listServices({ query: { limit: 1 } });
+    expect((await list()).data).toHaveLength(1);
+    ends = Number.POSITIVE_INFINITY;
+    const before = server.log.length;
+    expect(await failure(list())).toMatchObject({
+      reason: "NetworkUnauthorized",
+      isStalled: false,
+      retry: "connection",
+    });
+    expect(server.log.slice(before).filter((line) => line.startsWith("POST /authenticate"))).toHaveLength(3);
   });
 
   test("is not needed for what is public", async () => {

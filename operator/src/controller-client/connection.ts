@@ -69,6 +69,8 @@ const TIMES: ConnectionTimes = {
 };
 const MAX_LIMITED_MS = 30_000;
 const ATTEMPTS_WHEN_LIMITED = 3;
+/** Sessions that one call begins because the one before has ended. */
+const MAX_RENEWALS = 3;
 
 const MANAGEMENT = ROUTES.management.routes;
 
@@ -143,7 +145,7 @@ export class NetworkConnection {
 
   async #call(id: string, input: object, options: CallOptions): Promise<unknown> {
     const signal = this.#signal(options.signal);
-    let hasRenewed = false;
+    let renewals = 0;
     for (let attempt = 1; ; attempt++) {
       const { isPublic = false } = MANAGEMENT[id] ?? {};
       const session = isPublic ? undefined : await this.#begun(signal);
@@ -155,13 +157,31 @@ export class NetworkConnection {
         if (error.status === 429) {
           if (attempt >= ATTEMPTS_WHEN_LIMITED) throw this.#limitedError(error);
         } else if (error.status === 401 && session !== undefined) {
-          if (hasRenewed) throw new OperationForbiddenError(id, error);
-          hasRenewed = true;
+          if (renewals > 0 && (await this.#isInForce(session, signal))) throw new OperationForbiddenError(id, error);
           // Others may have noticed before, and have a new session already.
           this.#drop(session);
+          if (renewals === MAX_RENEWALS) throw this.#endedError(error);
+          renewals += 1;
         } else throw error;
       }
     }
+  }
+
+  /** Whether a session that was refused for one operation is good for another: that one needs no right. */
+  async #isInForce(session: HeldSession, signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#send("getCurrentAPISession", {}, { signal, headers: session.headers() });
+      return true;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 401) return false;
+      throw error;
+    }
+  }
+
+  #endedError(cause: ApiError): NetworkNotReadyError {
+    const message = `the network ${this.#o.name} ends each session of the operator as soon as it has begun: an administrator may be revoking them, or clocks differ`;
+    const retryAfterMs = this.#times.refusedLoginMs;
+    return new NetworkNotReadyError("NetworkUnauthorized", message, { retryAfterMs, cause });
   }
 
   #drop(session: HeldSession): void {
@@ -201,7 +221,8 @@ export class NetworkConnection {
       this.#gate.accepted();
       this.#session = session;
       this.#recovered();
-      log.info({ network: name, identity, method }, "logged in to the network");
+      const login = oidc === undefined ? "legacy" : "oidc";
+      log.info({ network: name, identity, method, login }, "logged in to the network");
       return session;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
@@ -250,7 +271,10 @@ export class NetworkConnection {
         place: () => ({ ...this.#place(endpoints[this.#endpoint] ?? endpoints[0]), path }),
         credentials,
         signal,
-        onRefused: (session) => this.#drop(session),
+        onRefused: (session) => {
+          log.info({ network: name }, "the network has ended the session; the next request begins another one");
+          this.#drop(session);
+        },
         onFailed: (err) => log.debug({ network: name, err }, "the tokens could not be renewed; it is tried again"),
       });
     } catch (error) {

@@ -1,4 +1,14 @@
-import { type ApiClient, ApiError, ApiTransportError, createClient } from "@sallyport/api/client";
+import {
+  type ApiClient,
+  type ApiCredential,
+  ApiError,
+  ApiTransportError,
+  announcedOidc,
+  type ClientOptions,
+  createClient,
+  OidcLogin,
+  type OidcLoginOptions,
+} from "@sallyport/api/client";
 import {
   EnrollmentError,
   type EnrollmentToken,
@@ -197,24 +207,24 @@ async function asIdentity<T>(
   { signal, mayAct }: ChangeGuard,
   work: (api: ApiClient<"client">) => Promise<T>,
 ): Promise<T> {
-  const ca = pemText(file.id.ca);
-  const api = createClient("client", {
+  const place: ClientOptions = {
     baseUrl: new URL(file.ztAPI).origin,
     ...byProxy(),
     cert: pemText(file.id.cert),
     key: pemText(file.id.key),
-    tls: controllerTrust(ca),
-  });
+    tls: controllerTrust(pemText(file.id.ca)),
+  };
+  const api = createClient("client", place);
   try {
+    const oidc = announcedOidc((await api.listVersion({}, { signal })).data);
     mayAct();
-    const { data } = await api.authenticate({ query: { method: "cert" }, body: {} }, { signal });
-    if (data.authQueries.length > 0) {
-      throw refused("its auth policy asks for a second factor, which the operator has not: give it one without");
-    }
-    api.setToken(data.token);
+    const session = await (oidc === undefined
+      ? legacySession(api, signal)
+      : oidcSession({ ...place, ...oidc }, signal));
+    api.setCredential(session.credential);
     const answer = await work(api);
     // The session would end by itself; an answer is worth more than that.
-    await api.deleteCurrentAPISession({}, { signal: AbortSignal.timeout(LOGOUT_MS) }).catch(() => undefined);
+    await session.end(AbortSignal.timeout(LOGOUT_MS)).catch(() => undefined);
     return answer;
   } catch (error) {
     signal.throwIfAborted();
@@ -223,6 +233,34 @@ async function asIdentity<T>(
     api.close();
   }
 }
+
+/** A login for a few calls: it is not kept alive. */
+interface ShortSession {
+  readonly credential: ApiCredential;
+  end(signal: AbortSignal): Promise<unknown>;
+}
+
+async function legacySession(api: ApiClient<"client">, signal: AbortSignal): Promise<ShortSession> {
+  const { data } = await api.authenticate({ query: { method: "cert" }, body: {} }, { signal });
+  if (data.authQueries.length > 0) throw secondFactorError();
+  return {
+    credential: { kind: "session", token: data.token },
+    end: (until) => api.deleteCurrentAPISession({}, { signal: until }),
+  };
+}
+
+async function oidcSession(provider: OidcLoginOptions, signal: AbortSignal): Promise<ShortSession> {
+  const answer = await OidcLogin.once(provider, (login) => login.start({ method: "cert" }, {}, signal));
+  if (answer.kind === "factors") throw secondFactorError();
+  const { tokens } = answer;
+  return {
+    credential: { kind: "bearer", token: tokens.accessToken },
+    end: (until) => OidcLogin.once(provider, (login) => login.end(tokens, until)),
+  };
+}
+
+const secondFactorError = (): CredentialError =>
+  refused("its auth policy asks for a second factor, which the operator has not: give it one without");
 
 function renewalError(error: unknown): unknown {
   if (error instanceof ApiTransportError || (error instanceof EnrollmentError && error.code === "UNREACHABLE")) {
