@@ -44,7 +44,7 @@ const reconcilers = [
 
 const managed = (changes: object = {}) => ({
   external: null,
-  managed: { port, exposure: { type: "ClusterIP", hostname: "localhost" }, ...changes },
+  managed: { port, exposure: { type: "ClusterIP", hostname: "localhost" }, oidc: { enabled: true }, ...changes },
 });
 
 type Management = ReturnType<typeof createClient<"management">>;

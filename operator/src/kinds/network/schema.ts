@@ -72,6 +72,38 @@ const DATABASE_RULES: readonly CelRule[] = [
   },
 ];
 
+/** Where a login may end: the controller checks the rest. */
+const redirects = (description: string) =>
+  list(description, text("One address.", { min: 4, max: 1024, pattern: /^[A-Za-z][-+.A-Za-z0-9]*:[!-~]+$/ }), {
+    type: "atomic",
+    max: 32,
+  }).optional();
+
+/** Fields of the controller's `edge.oidc` under their own names. Without a value the controller's default applies. */
+const oidc = struct("Logins by OIDC, with which programs of OpenZiti 2.x and web consoles log in.", {
+  enabled: flag("Whether clients may log in by OIDC. Without it they use the login of OpenZiti 1.x.").optional(),
+  accessToken: duration("Lifetime of an access token.", { min: "1m", max: "24h" }).optional(),
+  idToken: duration("Lifetime of an id token.", { min: "1m", max: "24h" }).optional(),
+  refreshToken: duration(
+    "Lifetime of a refresh token, at least 1m longer than that of an access token. Each use starts it again.",
+    { min: "2m", max: "2160h" },
+  ).optional(),
+  keyLife: duration("How long one key signs tokens.", { min: "24h", max: "87600h" }).optional(),
+  hosts: list(
+    "Further host names under which clients log in, such as that of a proxy that passes TLS through. *.example.org stands for one label. The advertised name and the Service's name need no entry.",
+    text("One host name or address, without a port.", {
+      min: 1,
+      max: 253,
+      pattern: /^(\*\.)?[-_.:A-Za-z0-9]+$/,
+    }),
+    { type: "atomic", max: 32 },
+  ).optional(),
+  redirectUris: redirects(
+    "Addresses that logins may lead to, besides those of programs on the client's own machine and <origin>/auth/callback of allowedOrigins. The port may be *.",
+  ),
+  postLogoutUris: redirects("The same for logouts, besides <origin>/auth/logout."),
+});
+
 const managed = struct(
   "A network whose controller the operator runs.",
   {
@@ -130,6 +162,7 @@ const managed = struct(
       }),
       { type: "atomic", max: 32 },
     ).optional(),
+    oidc: oidc.optional(),
     keyType: choice(
       "Type of the key that serves the API and signs enrollment tokens. ec: P-256. rsa: 2048 bits, slower, for C SDKs from before 2023, which verify no other tokens.",
       ["ec", "rsa"],

@@ -159,6 +159,14 @@ const NETWORK_REFUSALS: readonly Refusal[] = [
   change("Network", "spec.managed", "keyType is immutable", managed({}), managed({ keyType: "rsa" })),
   bound("Network", "spec.managed.keyType", "enum", managed({ keyType: "dsa" })),
   bound("Network", "spec.managed.allowedOrigins[]", "pattern", managed({ allowedOrigins: ["https://*.example"] })),
+  bound("Network", "spec.managed.oidc.hosts[]", "pattern", managed({ oidc: { hosts: ["https://a.example"] } })),
+  bound("Network", "spec.managed.oidc.redirectUris[]", "pattern", managed({ oidc: { redirectUris: ["/auth/callback"] } })),
+  ...(
+    [["accessToken", "1m", "59s", "24h"], ["idToken", "1m", "59s", "24h"], ["refreshToken", "2m", "119s", "2160h"], ["keyLife", "24h", "23h", "87600h"]] as const
+  ).flatMap(([field, least, less, most]) => [
+    rule("Network", `spec.managed.oidc.${field}`, `must be at least ${least}`, managed({ oidc: { [field]: less } })),
+    rule("Network", `spec.managed.oidc.${field}`, `must be at most ${most}`, managed({ oidc: { [field]: `${most}1s` } })),
+  ]),
 ];
 
 // biome-ignore format: a table

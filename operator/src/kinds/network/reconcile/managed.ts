@@ -197,7 +197,8 @@ async function deploy(
   if ("waiting" in advertised) throw new NetworkProblemError({ ...advertised.waiting, isStalled: false });
   const { address } = advertised;
   const hasCertificate = await ensureCertificate(resource, managed, address.host, context);
-  const file = renderControllerFile(managed, { address, hasCertificate });
+  const host = serviceHost(resource, managed.exposure.clusterDomain);
+  const file = renderControllerFile(managed, { address, serviceHost: host, hasCertificate });
   if ("problem" in file) throw new NetworkProblemError(stalled(file.problem.reason, file.problem.message));
 
   // Before the file: a volume that may not grow leaves that as it is.

@@ -7,6 +7,7 @@ const address = { host: "ctrl.example", port: 443 };
 const render = (changes: object = {}, hasCertificate = false): ControllerFile =>
   renderControllerFile(managedNetwork(changes as Readonly<Record<string, unknown>>).managed, {
     address,
+    serviceHost: "ctrl.example",
     hasCertificate,
   });
 const textOf = (file: ControllerFile): string => {
@@ -64,6 +65,47 @@ describe("the controller's file", () => {
     expect(withOverrides({ api: { web: { allowedOrigins: ["*"] } } })).toMatchObject({
       problem: { message: expect.stringMatching(/^spec\.managed\.config\.overrides\.api\.web\.allowedOrigins\[0\]: /) },
     });
+  });
+
+  test("has the settings of logins by OIDC, and says where one is wrong", () => {
+    const settings = (file: ControllerFile) => readControllerConfig(textOf(file)).config.edge.oidc;
+    const oidc = {
+      ...{ enabled: false, accessToken: "10m", idToken: "5m", refreshToken: "12h", keyLife: "24h" },
+      ...{ hosts: ["*.example.org"], redirectUris: ["https://a.example/back"], postLogoutUris: ["app://x:*/out"] },
+    };
+    expect(settings(render({ oidc }))).toEqual({
+      ...oidc,
+      ...{ accessToken: 600_000, idToken: 300_000, refreshToken: 43_200_000, keyLife: 86_400_000 },
+    });
+    const defaults = settings(render());
+    expect(settings(render({ oidc: { accessToken: "10m" } }))).toEqual({ ...defaults, accessToken: 600_000 });
+    const overrides = { edge: { oidc: { accessToken: "20m" } } };
+    expect(settings(render({ oidc, config: { overrides } })).accessToken).toBe(1_200_000);
+    expect(render({ oidc: { accessToken: "24h" } })).toMatchObject({
+      problem: {
+        message: expect.stringMatching(/^spec\.managed\.oidc\.refreshToken: expected a duration that is longer/),
+      },
+    });
+    expect(withOverrides({ edge: { oidc: { hosts: ["a b"] } } })).toMatchObject({
+      problem: { message: expect.stringMatching(/^spec\.managed\.config\.overrides\.edge\.oidc\.hosts\[0\]: /) },
+    });
+  });
+
+  test("lets the operator log in under the Service's name, whatever is advertised and overridden", () => {
+    const serviceHost = "main-controller.edge.svc";
+    const hosts = (changes: Readonly<Record<string, unknown>>, host = "ctrl.example") => {
+      const o = { address: { host, port: 443 }, serviceHost, hasCertificate: false };
+      return readControllerConfig(textOf(renderControllerFile(managedNetwork(changes).managed, o))).config.edge.oidc
+        .hosts;
+    };
+    expect(hosts({})).toEqual([serviceHost]);
+    expect(hosts({ oidc: { hosts: ["b.example"] } })).toEqual(["b.example", serviceHost]);
+    expect(hosts({ config: { overrides: { edge: { oidc: { hosts: ["c.example"] } } } } })).toEqual([
+      "c.example",
+      serviceHost,
+    ]);
+    expect(hosts({ oidc: { hosts: [serviceHost] } })).toEqual([serviceHost]);
+    expect(hosts({}, serviceHost)).toEqual([]);
   });
 
   test("serves the certificate of an issuer once there is one", () => {

@@ -23,21 +23,32 @@ const PROTECTED = [
   "secretKeyFile",
 ];
 
-const ORIGINS = "api.web.allowedOrigins";
+/** Keys of the file that have a field of their own in `spec.managed`, with all below them. */
+const OWN_FIELDS: readonly (readonly [key: string, field: string])[] = [
+  ["api.web.allowedOrigins", "allowedOrigins"],
+  ["edge.oidc", "oidc"],
+];
+
+const OIDC_HOSTS = "edge.oidc.hosts";
 
 type Json = Readonly<Record<string, unknown>>;
 
+interface FileParts {
+  /** As it is advertised. */
+  readonly address: HostPort;
+  /** Name of the Service: the operator logs in under it, whatever name is advertised. */
+  readonly serviceHost: string;
+  readonly hasCertificate: boolean;
+}
+
 /** Renders `controller.yml`: equal inputs give equal bytes, and nothing that the controller would refuse or ignore is written. */
-export function renderControllerFile(
-  managed: ManagedNetwork,
-  o: { readonly address: HostPort; readonly hasCertificate: boolean },
-): ControllerFile {
+export function renderControllerFile(managed: ManagedNetwork, o: FileParts): ControllerFile {
   const overrides = (managed.config?.overrides ?? {}) as Json;
   const taken = PROTECTED.find((path) => valueAt(overrides, path.split(".")) !== undefined);
   if (taken !== undefined) {
     return invalid(`spec.managed.config.overrides.${taken}: the operator decides this; leave it out`);
   }
-  const text = stringify(sorted(mergePatch(baseOf(managed, o), overrides)), {
+  const text = stringify(sorted(withServiceHost(mergePatch(baseOf(managed, o), overrides), o)), {
     lineWidth: 0,
     aliasDuplicateObjects: false,
   });
@@ -57,27 +68,39 @@ const problemText = ({ path, expected, found }: ConfigProblem, overrides: Json):
 
 /** Where a value of the file comes from. */
 function placeOf(path: string, overrides: Json): string {
-  const isOwnField = path.startsWith(ORIGINS) && valueAt(overrides, ORIGINS.split(".")) === undefined;
-  return isOwnField
-    ? `spec.managed.allowedOrigins${path.slice(ORIGINS.length)}`
-    : `spec.managed.config.overrides.${path}`;
+  const [key = ""] = path.split("[");
+  const own = OWN_FIELDS.find(([prefix]) => key === prefix || key.startsWith(`${prefix}.`));
+  if (own === undefined || valueAt(overrides, key.split(".")) !== undefined) {
+    return `spec.managed.config.overrides.${path}`;
+  }
+  const [prefix, field] = own;
+  return `spec.managed.${field}${path.slice(prefix.length)}`;
+}
+
+/** The controller answers logins under names that it knows only. It knows the one that it advertises. */
+function withServiceHost(file: unknown, { address, serviceHost }: FileParts): unknown {
+  const hosts = valueAt(file, OIDC_HOSTS.split(".")) ?? [];
+  // What is no list is refused with the rest of the file.
+  if (serviceHost === address.host || !Array.isArray(hosts) || hosts.includes(serviceHost)) return file;
+  return mergePatch(file, { edge: { oidc: { hosts: [...hosts, serviceHost] } } });
 }
 
 const invalid = (message: string): ControllerFile => ({ problem: { reason: "InvalidConfig", message } });
 
 /** Fields without a value do not come into the file. */
 function baseOf(
-  { port, database, exposure, allowedOrigins }: ManagedNetwork,
-  { address, hasCertificate }: { readonly address: HostPort; readonly hasCertificate: boolean },
+  { port, database, exposure, allowedOrigins, oidc }: ManagedNetwork,
+  { address, hasCertificate }: FileParts,
 ): Json {
   const place = { bind: `0.0.0.0:${port}`, advertise: formatHostPort(address) };
   const { folder } = PATHS.certificate;
   const certificate = { cert: `${folder}/tls.crt`, key: `${folder}/tls.key` };
   const store = database.embedded === undefined ? { urlFile: PATHS.database.file } : { dir: PATHS.data.database };
+  // Whatever is reached by node ports is reached at the nodes' names: routers, too.
+  const enrollment = exposure.type === "NodePort" ? { sharedHosts: [address.host] } : undefined;
   return {
     v: 1,
-    // Whatever is reached by node ports is reached at the nodes' names: routers, too.
-    edge: exposure.type === "NodePort" ? { enrollment: { sharedHosts: [address.host] } } : undefined,
+    edge: enrollment === undefined && oidc === undefined ? undefined : { enrollment, oidc },
     api: {
       ...place,
       serverCertificates: hasCertificate ? [certificate] : undefined,
