@@ -9,6 +9,7 @@ import type { KindReconciler, Outcome, Removal } from "../../loop/kind-reconcile
 import { edgeRouterKind } from "../../resources/group.ts";
 import { type Controllers, controllersOf } from "../network/interface.ts";
 import { observedConditions } from "./plan/conditions.ts";
+import { edgeRouter } from "./plan/entity.ts";
 import type { ObservedRouter, RouterPlan } from "./plan/router-plan.ts";
 import { conflictsOf, isFormer, keepsVolumes, surplusActions, workloadOf } from "./plan/step.ts";
 import { asKnownFrom, hasRouters, planEdgeRouter, repairActions } from "./plan.ts";
@@ -222,7 +223,8 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
     }
   }
 
-  return { kind: edgeRouterKind, owns: OWNED, reconcile, remove, abandon };
+  const references = ({ spec }: EdgeRouterResource) => edgeRouter.references(spec);
+  return { kind: edgeRouterKind, owns: OWNED, references, reconcile, remove, abandon };
 }
 
 const networkOf = (resource: EdgeRouterResource, { networks }: RouterContext): UsableNetwork =>

@@ -15,6 +15,7 @@ import {
 import type { CelRule } from "../../resources/fields/cel.ts";
 import { entityFields, entityRules, nameRule, roleAttributes } from "../../resources/fields/entity.ts";
 import { exposure, hostnamePattern } from "../../resources/fields/exposure.ts";
+import { entityId, nameRef } from "../../resources/fields/references.ts";
 import { enabled, imageFields, podTemplate, storage } from "../../resources/fields/workload.ts";
 import { edgeRouterKind } from "../../resources/group.ts";
 import { defineKind, type Resource, serviceName, shortName, statusFields } from "../../resources/kind-definition.ts";
@@ -122,6 +123,15 @@ const spec = struct(
     cost: integer("Added to the cost of every path through the routers.", { max: 65_535 }).default(0),
     noTraversal: flag("Whether only circuits that begin or end here may use the routers.").default(false),
     disabled: flag("Whether the controller refuses the routers.").default(false),
+    configRefs: list(
+      "Configs of the routers, by resource. One of each type, whose target is router, such as router.link.v1.",
+      nameRef("One config.", "the ServiceConfig"),
+      { type: "map", keys: ["name"], max: 32 },
+    ).optional(),
+    configIds: list("Configs of the routers, by id in the network.", entityId("One id."), {
+      type: "set",
+      max: 32,
+    }).optional(),
     appData: freeForm("Application data of the routers: text, numbers and booleans.", { max: 64 }).optional(),
     tunneler: tunneler.prefault({}),
     edge: struct("The listener for clients.", {

@@ -7,10 +7,10 @@ import { serviceConfigKind } from "../../resources/group.ts";
 import { defineKind, type Resource } from "../../resources/kind-definition.ts";
 
 const spec = struct(
-  "How a service is intercepted or hosted.",
+  "A config of services or routers, such as how a service is intercepted or hosted.",
   {
     ...entityFields,
-    type: text("Name of the config type, such as intercept.v1, host.v1 or host.v2. Immutable.", {
+    type: text("Name of the config type, such as intercept.v1, host.v1 or router.link.v1. Immutable.", {
       min: 1,
       max: 256,
       rules: [immutable("type")],
@@ -32,7 +32,7 @@ export const serviceConfigDefinition = defineKind({
   ...serviceConfigKind,
   shortNames: ["ocfg"],
   description:
-    "A config for services of a network: which addresses clients intercept, or to which target hosts connect.",
+    "A config for services or routers of a network, such as which addresses clients intercept, or to which target hosts connect.",
   spec,
   status,
   rules: [nameRule],

@@ -40,6 +40,8 @@ describe("conditions", () => {
   const failing = { waiting: { reason: "CrashLoopBackOff" } };
   const refused = { terminated: { exitCode: 1, message: "refused [X]" } };
   const inUse = { restartCount: 3, lastState: { terminated: { exitCode: 1, message: "port in use" } } };
+  const lacking = (problem: "NotFound" | "NotReady") =>
+    ({ state: "synced", found: found(), missing: [{ kind: "ServiceConfig", name: "link", problem }] }) as const;
   // biome-ignore format: a table
   test.each<[string, RouterPlanInput, string, RegExp]>([
     ["all is well", settled(), "Current Online", /the router is online/],
@@ -69,6 +71,10 @@ describe("conditions", () => {
     ],
     ["its identity is gone", settled([of(found({ isOnline: false }), { pod: tokenless() })]), "Failed IdentityLost",
       /annotate the EdgeRouter with sallyport\.dev\/re-enroll=0:/],
+    ["one of its configs is missing", settled([router({ entity: lacking("NotFound") })]), "InProgress ReferenceNotFound",
+      /^ServiceConfig link does not exist; the rest is in force$/],
+    ["one of its configs is on its way", settled([router({ entity: lacking("NotReady") })]), "InProgress ReferenceNotReady",
+      /^ServiceConfig link has no id in the network yet; the rest is in force$/],
     ["a Secret is another owner's", settled([router({ secret: unowned("Secret", "eu-0-enrollment") })]), "Failed SecretConflict",
       /Secret eu-0-enrollment has no owner: delete or rename it/],
     ["an object is another's", settled([router({ service: object("Service", "eu-0-edge", { metadata: { ownerReferences: [owner] } }) })]),

@@ -1,4 +1,5 @@
 import { isRolledOut } from "../../../children/workload.ts";
+import { missingReason, missingText } from "../../../entity/references.ts";
 import type { ConditionDraft } from "../../../kube/conditions.ts";
 import { ANNOTATIONS } from "../../../resources/group.ts";
 import { hostnameOf } from "../render/address.ts";
@@ -50,9 +51,13 @@ const bad = (type: string, reason: string, message: string, isStalled = false): 
 
 const entitiesSynced: ConditionCheck = ({ steps }) => {
   for (const { router } of steps) {
-    if (router.entity.state !== "failed") continue;
-    const { reason, message, isStalled } = router.entity;
-    return bad("EntitiesSynced", reason, message, isStalled);
+    if (router.entity.state === "failed") {
+      const { reason, message, isStalled } = router.entity;
+      return bad("EntitiesSynced", reason, message, isStalled);
+    }
+    const { missing = [] } = router.entity;
+    if (missing.length === 0) continue;
+    return bad("EntitiesSynced", missingReason(missing), `${missingText(missing)}; the rest is in force`);
   }
   return good("EntitiesSynced", "Synced", "the network has the routers as in the spec");
 };

@@ -1,5 +1,5 @@
 import { type EntityKind, type EntityResource, type FoundEntity, sameJson, sameSet } from "../../../entity/plan.ts";
-import { scopedAttributes } from "../../../entity/references.ts";
+import { idsOf, named, scopedAttributes, sortedSet } from "../../../entity/references.ts";
 import type { EdgeRouterResource, EdgeRouterSpec } from "../schema.ts";
 
 export interface EdgeRouterFields {
@@ -9,6 +9,8 @@ export interface EdgeRouterFields {
   readonly disabled: boolean;
   readonly isTunnelerEnabled: boolean;
   readonly appData: Readonly<Record<string, unknown>>;
+  /** Ids. */
+  readonly configs: readonly string[];
 }
 
 /** An edge router as the Management API shows it. */
@@ -21,7 +23,7 @@ export interface FoundEdgeRouter extends FoundEntity {
   readonly appData?: Readonly<Record<string, unknown>> | null | undefined;
   /** Told by the network; a replacement without it takes it away. */
   readonly ctrlChanListeners?: Readonly<Record<string, readonly string[]>> | undefined;
-  /** Ids of the configs that an administrator gave it. */
+  /** Ids; null for none. Networks before OpenZiti 2.1 have no such field. */
   readonly configs?: readonly string[] | null | undefined;
   readonly isVerified?: boolean | undefined;
   readonly isOnline?: boolean | undefined;
@@ -36,18 +38,25 @@ export interface FoundEdgeRouter extends FoundEntity {
 
 export const edgeRouter: EntityKind<EdgeRouterSpec, EdgeRouterFields, FoundEdgeRouter> = {
   noun: "edge router",
-  references: () => [],
-  desired: (spec, { scope }) => ({
-    fields: {
-      roleAttributes: scopedAttributes(spec.roleAttributes, scope),
-      cost: spec.cost,
-      noTraversal: spec.noTraversal,
-      disabled: spec.disabled,
-      isTunnelerEnabled: spec.tunneler.enabled,
-      appData: spec.appData ?? {},
-    },
-    missing: [],
-  }),
+  references: ({ configRefs }) => named("ServiceConfig", configRefs),
+  idFields: ["configIds"],
+  desired(spec, { scope, references }) {
+    const { ids, missing } = idsOf(named("ServiceConfig", spec.configRefs), references);
+    return {
+      fields: {
+        roleAttributes: scopedAttributes(spec.roleAttributes, scope),
+        cost: spec.cost,
+        noTraversal: spec.noTraversal,
+        disabled: spec.disabled,
+        isTunnelerEnabled: spec.tunneler.enabled,
+        appData: spec.appData ?? {},
+        configs: sortedSet([...ids, ...(spec.configIds ?? [])]),
+      },
+      missing,
+      // A router goes on with the configs that it has until the ones of the spec are all there.
+      whileMissing: (found) => ({ configs: found.configs ?? [] }),
+    };
+  },
   same: {
     roleAttributes: (wanted, found) => sameSet(wanted, found.roleAttributes),
     cost: (wanted, found) => wanted === (found.cost ?? 0),
@@ -55,7 +64,12 @@ export const edgeRouter: EntityKind<EdgeRouterSpec, EdgeRouterFields, FoundEdgeR
     disabled: (wanted, found) => wanted === (found.disabled ?? false),
     isTunnelerEnabled: (wanted, found) => wanted === (found.isTunnelerEnabled ?? false),
     appData: (wanted, found) => sameJson(wanted, found.appData ?? {}),
+    configs: (wanted, found) => sameSet(wanted, found.configs),
   },
+  refusal: (found, { configs }) =>
+    configs.length === 0 || found.configs !== undefined
+      ? undefined
+      : "can't have configs: the network knows none of routers, as those before OpenZiti 2.1; leave spec.configRefs and spec.configIds out",
 };
 
 /** The resource as it is for one of its routers: each is an entity with a name of its own. */

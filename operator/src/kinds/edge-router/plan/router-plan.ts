@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import type { BlockedReason, FoundClaim } from "../../../children/blocked-reason.ts";
 import type { IsThere } from "../../../children/intent.ts";
 import type { ContainerStatus, FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
+import type { MissingReference } from "../../../entity/references.ts";
 import type { ConditionDraft } from "../../../kube/conditions.ts";
 import type { EventNote } from "../../../kube/events/recorder.ts";
 import type { KubeObject, ObjectRef } from "../../../kube/kinds.ts";
@@ -31,8 +32,12 @@ export interface ObservedRouter {
 }
 
 export type EntityState =
-  /** It is ours, and as the spec wants. */
-  | { readonly state: "synced"; readonly found: FoundEdgeRouter }
+  /** It is ours, and as the spec wants; but for references that are `missing`. */
+  | {
+      readonly state: "synced";
+      readonly found: FoundEdgeRouter;
+      readonly missing?: readonly MissingReference[];
+    }
   /** `isStalled`: a person has to act. */
   | { readonly state: "failed"; readonly reason: string; readonly message: string; readonly isStalled: boolean };
 

@@ -6,9 +6,10 @@ import type { ManagementClient } from "../../../controller-client/connection.ts"
 import type { UsableNetwork } from "../../../controller-client/network-clients.ts";
 import { type Collection, writable } from "../../../entity/collection.ts";
 import { isOurs, OWNER_TAGS, ownerFilter, ownerOf } from "../../../entity/ownership.ts";
+import { type Reference, type Referenced, resolveReferences } from "../../../entity/references.ts";
 import { EntitySync, type SyncResult } from "../../../entity/sync.ts";
 import { KINDS, type KubeObject, keyFor, type ObjectRef, type ResourceKind } from "../../../kube/kinds.ts";
-import type { ReconcileContext } from "../../../loop/kind-reconciler.ts";
+import type { AnyResource, ReconcileContext } from "../../../loop/kind-reconciler.ts";
 import { LatestObjects } from "../../../loop/latest-objects.ts";
 import { type EdgeRouterFields, edgeRouter, type FoundEdgeRouter, ofOrdinal } from "../plan/entity.ts";
 import { type EntityState, namesIn, type ObservedRouter, type SurplusRouter } from "../plan/router-plan.ts";
@@ -112,21 +113,27 @@ export class ChildReader {
 const isSameVersion = ({ metadata: left }: KubeObject, { metadata: right }: KubeObject): boolean =>
   left.uid === right.uid && left.resourceVersion === right.resourceVersion;
 
-/** What no resource declares and the network keeps with a router: a replacement without it takes it away. */
-export function keptOf({ ctrlChanListeners, configs }: Pick<FoundEdgeRouter, "ctrlChanListeners" | "configs">) {
+/**
+ * The fields of a router as they are sent. Networks before OpenZiti 2.1 know no configs of routers: they get none.
+ *
+ * @param found the router that is replaced; it has what no resource declares and a replacement would take away
+ */
+export function routerBody<Body extends EdgeRouterFields>({ configs, ...body }: Body, found?: FoundEdgeRouter) {
+  const { ctrlChanListeners } = found ?? {};
   return {
+    ...body,
     ...(ctrlChanListeners === undefined ? {} : { ctrlChanListeners }),
-    // Networks before 2.1 know none.
-    ...(configs === undefined ? {} : { configs: configs ?? [] }),
+    ...(configs.length === 0 && found?.configs === undefined ? {} : { configs }),
   };
 }
 
 const edgeRouters: Collection<EdgeRouterFields, FoundEdgeRouter> = {
   list: (client, query, call) => client.listEdgeRouters({ query }, call),
   detail: async (client, id, call) => (await client.detailEdgeRouter({ params: { id } }, call)).data,
-  create: async (client, fields, call) => (await client.createEdgeRouter({ body: writable(fields) }, call)).data.id,
+  create: async (client, body, call) =>
+    (await client.createEdgeRouter({ body: writable(routerBody(body)) }, call)).data.id,
   replace: (client, found, body, call) =>
-    client.updateEdgeRouter({ params: { id: found.id }, body: writable({ ...body, ...keptOf(found) }) }, call),
+    client.updateEdgeRouter({ params: { id: found.id }, body: writable(routerBody(body, found)) }, call),
   fieldsOf: (found) => ({
     roleAttributes: found.roleAttributes ?? [],
     cost: found.cost ?? 0,
@@ -134,6 +141,7 @@ const edgeRouters: Collection<EdgeRouterFields, FoundEdgeRouter> = {
     disabled: found.disabled ?? false,
     isTunnelerEnabled: found.isTunnelerEnabled ?? false,
     appData: found.appData ?? {},
+    configs: found.configs ?? [],
   }),
   delete: (client, id, call) => client.deleteEdgeRouter({ params: { id } }, call),
 };
@@ -166,10 +174,13 @@ export async function syncRouter(
   const { client, settings } = network;
   const { signal } = context;
   const before = statusOfRouter(resource, ordinal);
+  const { metadata, spec } = resource;
+  const find = ({ kind, name }: Reference): Referenced | undefined =>
+    context.known.resource<AnyResource & Referenced>(kind, metadata.namespace, name);
   const surroundings = {
     owner: ownerOf(resource, context.cluster, ordinal),
-    scope: { ...settings, namespace: resource.metadata.namespace },
-    references: new Map(),
+    scope: { ...settings, namespace: metadata.namespace },
+    references: resolveReferences(edgeRouter.references(spec), spec.networkRef.name, find),
   };
   const onIdentified = (id: string): Promise<void> => keep({ ...before, ordinal, id });
   const result = await edgeRouterSync.sync(client, ofOrdinal(resource, ordinal), knownOf(before), surroundings, {
@@ -209,7 +220,8 @@ async function stateOf(
       // As it is after a change, too; when nothing was changed it is what was found.
       const isUnchanged = result.notes.every(({ reason }) => reason === "DeletedExternally");
       const found = isUnchanged ? result.found : undefined;
-      return { state: "synced", found: found ?? (await edgeRouters.detail(client, result.id, { signal })) };
+      const { id, missing } = result;
+      return { state: "synced", found: found ?? (await edgeRouters.detail(client, id, { signal })), missing };
     }
   }
 }
