@@ -11,7 +11,7 @@ import { fileOf, logIn, look, secretOf } from "../operator/identity-secrets.ts";
 import { OperatorScene } from "../operator/operator-scene.ts";
 
 const DAY = 86_400_000;
-const ACCESS_MS = 3_000;
+const ACCESS_MS = 4_000;
 
 /** The operator's own sessions: the test's administrator is the same identity. */
 async function sessionsOf({ controller }: OperatorScene): Promise<{ id: string }[]> {
