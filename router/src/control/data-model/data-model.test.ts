@@ -226,6 +226,19 @@ describe("what a router keeps of the network", () => {
     expect(model.index).toBe(9n);
   });
 
+  it("keeps the configs of a router as long as the router names them", async () => {
+    const config = (id: string) => put({ case: "config", value: { id, typeId: "t", dataJson: "{}" } } as never);
+    const router = (...configs: string[]) => put({ case: "router", value: { id: "r1", name: "r1", configs } } as never);
+    const had = new Set(model.configs.keys());
+    const more = () => [...model.configs.keys()].filter((id) => !had.has(id));
+    await change([config("a"), config("b"), router("a", "b")], 6n);
+    expect(more()).toEqual(["a", "b"]);
+    await change([config("b"), router("b")], 7n);
+    expect(more()).toEqual(["b"]);
+    await change([{ ...router("b"), action: Action.Delete }], 8n);
+    expect(more()).toEqual([]);
+  });
+
   it("reads fields in any order, long lists, and passes over kinds of later versions", async () => {
     const ids = Array.from({ length: 2_500 }, (_, i) => `i${i}`);
     await change([...ids.map((id) => identity(id)), members("dial", Related.RelatedIdentity, ids)], 6n);

@@ -79,6 +79,7 @@ export class NetworkModel {
   readonly identitySlots = new Slots();
   readonly serviceSlots = new Slots();
   readonly #servicesByName = new Map<string, ModelService>();
+  readonly #routerConfigs = new Map<string, ReadonlySet<string>>();
   #touched = nothing();
 
   /** Whether everything up to the index is here: large states come in parts, under a timeline that names the last index. */
@@ -276,8 +277,17 @@ export class NetworkModel {
       case "revocation":
         this.#revocation(model.value, isGone);
         return;
+      case "router": {
+        // A router's configs come with it; one that it names no longer is not mentioned again.
+        const { id, configs } = model.value;
+        const named = new Set(isGone ? [] : configs);
+        for (const before of this.#routerConfigs.get(id) ?? []) if (!named.has(before)) this.configs.delete(before);
+        if (isGone) this.#routerConfigs.delete(id);
+        else this.#routerConfigs.set(id, named);
+        return;
+      }
       default:
-      // The router's own configs (2.x), which nothing here uses.
+      // Of later versions.
     }
   }
 
