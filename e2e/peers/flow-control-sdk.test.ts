@@ -9,6 +9,7 @@ import { PeerCli } from "../network/peer-cli.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { dropped } from "./counted.ts";
+import { withOidc } from "./oidc/network.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
@@ -18,18 +19,23 @@ const MIB = 1024 * 1024;
  * every circuit for which the router does not grant that. "3+1": and one more for its control messages alone.
  */
 describe.skipIf(peer.postureClient === "" || peer.isMissing).each([
-  ["1", 1],
-  ["3", 3],
-  ["3+1", 3],
-])(
-  "flow control by OpenZiti's SDK over %s connections to each of our routers, and by ours over %i",
-  (connections, ourConnections) => {
+  ["1", 1, "oidc"],
+  ["3", 3, "oidc"],
+  ["3+1", 3, "legacy"],
+] as const)(
+  "flow control by OpenZiti's SDK over %s connections to each of our routers, and by ours over %i, with %s sessions",
+  (connections, ourConnections, login) => {
     let folder = "";
     let network: Network;
     const programs: Program[] = [];
 
     const run = async (name: string, ...args: string[]): Promise<Program> => {
-      const options = { name, command: peer.postureClient, args, logFile: join(folder, `${name}.log`) };
+      const options = {
+        name,
+        command: peer.postureClient,
+        args: login === "legacy" ? [...args, login] : args,
+        logFile: join(folder, `${name}.log`),
+      };
       const program = new Program(options);
       programs.push(program);
       await program.line(/^ready$/);
@@ -38,7 +44,7 @@ describe.skipIf(peer.postureClient === "" || peer.isMissing).each([
 
     beforeAll(async () => {
       folder = makeScratch(`flow-sdk-${ourConnections}`);
-      network = await startNetwork(join(folder, "network"));
+      network = await startNetwork(join(folder, "network"), { controllerSettings: withOidc });
     });
 
     afterAll(async () => {
