@@ -11,7 +11,7 @@ bench bench-check: export NODE_DISABLE_COMPILE_CACHE := 1
 .DEFAULT_GOAL := help
 IMAGES ?= $(wildcard dist/images/*.tar)
 
-.PHONY: bench bench-check check clean cluster cluster-down demo generate help images pack release soak test test-browser test-charts test-cluster test-crash test-images test-mesh test-namespaces test-oldest test-operator test-peers test-release test-scenarios verify
+.PHONY: bench bench-check check clean cluster cluster-down demo generate help images pack release soak test test-browser test-charts test-cluster test-crash test-images test-legacy-login test-mesh test-namespaces test-oldest test-operator test-peers test-release test-scenarios verify
 
 help: ## list these targets (with a test target, FILES="…" selects test files)
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | sort | expand -t 24
@@ -24,6 +24,9 @@ test: $(INSTALLED) ## run the unit, protocol, store and system tests (needs only
 
 test-oldest: $(INSTALLED) ## run the tests of store, model and API on PostgreSQL 15, reached by URL, with another collation
 	@npm run --silent test:oldest
+
+test-legacy-login: $(INSTALLED) ## run the system tests with programs that log in by POST /authenticate, as where OIDC is turned off
+	@npm run --silent test:legacy-login -- $(or $(FILES),e2e/system)
 
 test-browser: $(INSTALLED) ## log in on the login page in Chromium, with and without scripts (fetched from Debian's packages, else skipped with a message)
 	@npm run --silent test:browser -- $(FILES)

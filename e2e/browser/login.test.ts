@@ -95,9 +95,7 @@ describe.skipIf(EXECUTABLE === undefined)("the login page in Chromium", () => {
   const written: string[] = [];
 
   beforeAll(async () => {
-    network = await startNetwork(join(folder, "network"), {
-      controllerSettings: (text) => text.replace(/^ {4}# enabled: false$/m, "    enabled: true"),
-    });
+    network = await startNetwork(join(folder, "network"), { login: "oidc" });
     program = await Program.start(`https://localhost:${network.port}`);
     browser = await chromium.launch({ executablePath: EXECUTABLE ?? "", chromiumSandbox: false });
     context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 400, height: 800 } });

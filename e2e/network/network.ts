@@ -4,6 +4,7 @@ import { type ApiClient, createClient } from "@sallyport/api";
 import { enroll } from "@sallyport/sdk";
 import { x509 } from "@sallyport/wire";
 import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
+import { type LoginKind, loginOfRun, withLogin } from "./logins.ts";
 import { accepts, Program } from "./program.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -54,6 +55,8 @@ export interface NetworkOptions {
   /** Makes each router's file from what it would be. */
   readonly routerSettings?: (name: string, text: string) => string;
   readonly controllerArgs?: readonly string[];
+  /** How programs log in, whatever `SALLYPORT_LOGIN` says. */
+  readonly login?: LoginKind;
   /** Makes the controller's file from what `init` wrote. */
   readonly controllerSettings?: (text: string) => string;
   /** How much the programs log; `info` when absent. */
@@ -118,7 +121,7 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
         ...(options.controllerArgs ?? []),
       ),
     );
-    const settings = readFileSync(controllerFile, "utf8");
+    const settings = withLogin(readFileSync(controllerFile, "utf8"), options.login ?? loginOfRun());
     const changed = options.controllerSettings?.(settings) ?? settings;
     writeFileSync(controllerFile, changed.replace(/^( {2}level:) info$/m, `$1 ${logLevel}`));
     step("a controller was set up: keys, certificates, database, administrator");

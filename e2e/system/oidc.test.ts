@@ -17,9 +17,7 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
   let declared: DeclaredService;
 
   beforeAll(async () => {
-    network = await startNetwork(join(folder, "network"), {
-      controllerSettings: (text) => text.replace(/^ {4}# enabled: false$/m, "    enabled: true"),
-    });
+    network = await startNetwork(join(folder, "network"), { login: "oidc" });
     declared = await declareService(network, { name: "echo" });
   }, 180_000);
 

@@ -5,6 +5,7 @@ import { Context, type EdgeConnection, type IdentityFile, type ServiceListener }
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
+import { loginOfRun, loginsOf } from "../network/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
@@ -40,6 +41,12 @@ describe("the SDK on a network of two routers", { timeout: 120_000 }, () => {
     await network?.stop();
     removeScratch(folder);
   }, 180_000);
+
+  it("logs in by the way of this run", async () => {
+    const login = loginOfRun();
+    const logins = async (side: string) => await loginsOf(network.management, `echo-${side}`);
+    expect([await logins("host"), await logins("client")]).toEqual([[login], [login]]);
+  });
 
   it("carries 32 MiB both ways at once, encrypted end to end", async () => {
     const socket = await client.dial("echo", halfOpen);

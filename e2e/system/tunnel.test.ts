@@ -5,6 +5,7 @@ import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp, receive, startEcho, startTcpServer, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
+import { loginOfRun, loginsOf } from "../network/logins.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import { accepts, type Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -123,6 +124,12 @@ describe("our tunnelers on a network of two routers", { timeout: 90_000 }, () =>
     udp?.close();
     health.close();
     removeScratch(folder);
+  });
+
+  it("log in by the way of this run", async () => {
+    const login = loginOfRun();
+    const logins = async (name: string) => await loginsOf(network.management, name);
+    expect([await logins("host"), await logins("client")]).toEqual([[login], [login]]);
   });
 
   it.each(["sealed", "plain"])("carry 64 MiB both ways at once, half closed (%s)", async (name) => {

@@ -15,6 +15,7 @@ build_tools all
 if has_part 1; then
   step check make check
   suite test test
+  suite legacy-login test-legacy-login
   step oldest make test-oldest
   suite crash test-crash
   suite browser test-browser

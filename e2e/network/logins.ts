@@ -1,0 +1,29 @@
+import type { ApiClient } from "@sallyport/api";
+
+/** How programs log in: by OpenID Connect, or by `POST /authenticate`. */
+export type LoginKind = "oidc" | "legacy";
+
+/** Of the programs at a controller whose file says nothing of it. */
+const DEFAULT_LOGIN: LoginKind = "legacy";
+const OIDC_ENABLED = /^( {2}oidc:\n) {4}# enabled: \w+$/m;
+
+/** How the programs of this run log in: `SALLYPORT_LOGIN`, else by the default of controllers. */
+export function loginOfRun(text = process.env.SALLYPORT_LOGIN): LoginKind {
+  if (!text) return DEFAULT_LOGIN;
+  if (text === "oidc" || text === "legacy") return text;
+  throw new Error(`SALLYPORT_LOGIN=${text}: expected oidc or legacy`);
+}
+
+/** A controller's file, as `init` writes it, for a network whose programs log in this way: they log in by OpenID Connect wherever it is served. */
+export function withLogin(file: string, login: LoginKind): string {
+  if (login === DEFAULT_LOGIN) return file;
+  if (!OIDC_ENABLED.test(file)) throw new Error("init wrote a controller.yml without edge.oidc.enabled as a comment");
+  return file.replace(OIDC_ENABLED, `$1    enabled: ${login === "oidc"}`);
+}
+
+/** How the open API sessions of an identity were begun. Those by OpenID Connect have no token that the API could show. */
+export async function loginsOf(management: ApiClient<"management">, identity: string): Promise<LoginKind[]> {
+  const { data } = await management.listAPISessions({ query: { limit: 500 } });
+  const own = data.filter((session) => session.identity.name === identity);
+  return own.map(({ token }) => (token === "" ? "oidc" : "legacy"));
+}
