@@ -39,8 +39,7 @@ export async function measureOidc(folder: string, part: number, emit: Emit): Pro
   const metricsPort = await freePort();
   const ours = await startOwn(folder, (file) =>
     file
-      .replace(/^ {4}# enabled: false$/m, "    enabled: true")
-      .replace(/^ {4}# enabled: true$/m, "    enabled: false")
+      .replace(/^( {2}rateLimits:\n(?: {4}#.*\n)*?) {4}# enabled: true$/m, "$1    enabled: false")
       .replace(/^ {2}# bind: 127\.0\.0\.1:9464$/m, `  bind: 127.0.0.1:${metricsPort}`),
   );
   try {

@@ -168,17 +168,17 @@ describe("sallyport-controller", { timeout: 120_000 }, () => {
   it("starts again with the same network after it was killed, and with what was set meanwhile", async () => {
     const first = await startController(file);
     const provider = "/oidc/.well-known/openid-configuration";
-    expect((await call(port, "GET", provider)).status).toBe(404);
-    first.child.kill("SIGKILL");
-    await first.ended;
-    const settings = await readFile(file, "utf8");
-    expect(settings).toContain("    # enabled: false\n");
-    await writeFile(file, settings.replace("    # enabled: false\n", "    enabled: true\n"));
-    const second = await startController(file);
     expect(await call(port, "GET", provider)).toMatchObject({
       status: 200,
       body: { issuer: `https://127.0.0.1:${port}/oidc` },
     });
+    first.child.kill("SIGKILL");
+    await first.ended;
+    const settings = await readFile(file, "utf8");
+    expect(settings).toContain("  oidc:\n    # enabled: true\n");
+    await writeFile(file, settings.replace("  oidc:\n    # enabled: true\n", "  oidc:\n    enabled: false\n"));
+    const second = await startController(file);
+    expect((await call(port, "GET", provider)).status).toBe(404);
     const login = await call(port, "POST", "/edge/management/v1/authenticate?method=password", {
       username: "admin",
       password,

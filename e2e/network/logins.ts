@@ -4,7 +4,7 @@ import type { ApiClient } from "@sallyport/api";
 export type LoginKind = "oidc" | "legacy";
 
 /** Of the programs at a controller whose file says nothing of it. */
-const DEFAULT_LOGIN: LoginKind = "legacy";
+const DEFAULT_LOGIN: LoginKind = "oidc";
 const OIDC_ENABLED = /^( {2}oidc:\n) {4}# enabled: \w+$/m;
 
 /** How the programs of this run log in: `SALLYPORT_LOGIN`, else by the default of controllers. */

@@ -20,7 +20,7 @@ beforeAll(async () => {
   idp = await startTokenIssuer();
   await idp.addKey("k1");
   const jwks = { allowedNetworks: ["127.0.0.0/8"], caPem: idp.caPem };
-  c = await startTestController({ oidc: {}, auth: { ...CONTROLLER_DEFAULTS.auth, jwks } });
+  c = await startTestController({ auth: { ...CONTROLLER_DEFAULTS.auth, jwks } });
 });
 afterAll(async () => {
   await c.close();

@@ -34,7 +34,7 @@ beforeAll(async () => {
   idp = await startTokenIssuer();
   await idp.addKey("k1");
   const jwks = { allowedNetworks: ["127.0.0.0/8"], caPem: idp.caPem };
-  c = await startTestController({ oidc: {}, auth: { ...CONTROLLER_DEFAULTS.auth, jwks } });
+  c = await startTestController({ auth: { ...CONTROLLER_DEFAULTS.auth, jwks } });
   agent = new Agent({ keepAlive: true, maxSockets: 1, ca: c.pki.caBundlePem });
   const signer = await c.make("external-jwt-signers", {
     ...{ name: "signer", issuer: idp.issuer, audience: "sallyport", enabled: true, jwksEndpoint: idp.jwksUrl },
@@ -151,7 +151,7 @@ test("logins by OIDC are announced, and access tokens described, where they are 
       })
     ).json;
   expect((await description(c)).components.securitySchemes).toHaveProperty("oauth2");
-  const without = await startTestController();
+  const without = await startTestController({ oidc: { enabled: false } });
   try {
     const version = await versionOf(without);
     expect([version.capabilities, "edge-oidc" in version.apiVersions]).toEqual([[], false]);

@@ -11,7 +11,7 @@ import { startTestController, type TestController } from "./testing/test-control
 
 let c: TestController;
 beforeAll(async () => {
-  c = await startTestController({ oidc: {} });
+  c = await startTestController();
 });
 afterAll(() => c.close());
 

@@ -24,7 +24,7 @@ let management: Management;
 let api: TestApi;
 let count = 0;
 beforeAll(async () => {
-  c = await startTestController({ oidc: {} });
+  c = await startTestController();
   fabric = await TestFabric.start();
   management = new Management({
     ...{ controllerId: "ctrl1", db: c.ctx.store.db, changes: c.ctx.store.changes },

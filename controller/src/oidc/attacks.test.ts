@@ -16,7 +16,7 @@ const ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token";
 let c: TestController;
 let needsCode = "";
 beforeAll(async () => {
-  c = await startTestController({ oidc: {}, allowedOrigins: [CONSOLE] });
+  c = await startTestController({ allowedOrigins: [CONSOLE] });
   needsCode = await c.make("auth-policies", authPolicy("needs a code", { secondary: { requireTotp: true } }));
 });
 afterAll(() => c.close());

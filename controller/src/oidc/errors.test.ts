@@ -18,7 +18,7 @@ import {
 let t: TestController;
 let client: OidcTestClient;
 beforeAll(async () => {
-  t = await startTestController({ oidc: {} });
+  t = await startTestController();
   client = new OidcTestClient(t);
   await passwordIdentity(t, "anna");
 });
@@ -357,7 +357,7 @@ test("who one is needs an access token", async () => {
 });
 
 test("nothing is served where it is off", async () => {
-  const off = await startTestController({});
+  const off = await startTestController({ oidc: { enabled: false } });
   const there = new OidcTestClient(off);
   for (const path of ["/.well-known/openid-configuration", "/authorize", "/keys", "/login/password"]) {
     expect((await there.get(`/oidc${path}`)).status).toBe(404);

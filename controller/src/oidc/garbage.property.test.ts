@@ -14,7 +14,7 @@ const SEED = Number(process.env.SALLYPORT_GARBAGE_SEED ?? 20_261_127);
 let c: TestController;
 let username = "";
 beforeAll(async () => {
-  c = await startTestController({ oidc: {} });
+  c = await startTestController();
   ({ username } = await makeUser(c));
 });
 afterAll(() => c.close());

@@ -25,7 +25,6 @@ beforeAll(async () => {
   idp = await startTokenIssuer();
   await idp.addKey("k1");
   t = await startTestController({
-    oidc: {},
     auth: { ...CONTROLLER_DEFAULTS.auth, jwks: { allowedNetworks: ["127.0.0.0/8"], caPem: idp.caPem } },
   });
   client = new OidcTestClient(t);

@@ -37,7 +37,7 @@ let count = 0;
 beforeAll(async () => {
   idp = await startTokenIssuer();
   await idp.addKey("k1");
-  c = await startTestController({ oidc: {}, auth: CONTROLLER_DEFAULTS.auth });
+  c = await startTestController({ auth: CONTROLLER_DEFAULTS.auth });
 });
 afterAll(async () => {
   await c.close();

@@ -17,7 +17,7 @@ const CHALLENGE = createHash("sha256").update(VERIFIER).digest("base64url");
 let t: TestController;
 let device: Certificate & { readonly id: string };
 beforeAll(async () => {
-  t = await startTestController({ oidc: {}, allowedOrigins: [ORIGIN] });
+  t = await startTestController({ allowedOrigins: [ORIGIN] });
   device = await certificateIdentity(t, "device");
   await passwordIdentity(t, "anna");
 });

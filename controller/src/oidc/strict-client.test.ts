@@ -16,7 +16,7 @@ let transport: OidcTestClient;
 let config: oidc.Configuration;
 let anna: string;
 beforeAll(async () => {
-  t = await startTestController({ oidc: {} });
+  t = await startTestController();
   transport = new OidcTestClient(t);
   anna = await passwordIdentity(t, "anna");
   config = await oidc.discovery(new URL(transport.issuer), "openziti", undefined, oidc.None(), {

@@ -19,7 +19,7 @@ let client: OidcTestClient;
 let anna: string;
 let carol: Certificate & { readonly id: string };
 beforeAll(async () => {
-  t = await startTestController({ oidc: {} });
+  t = await startTestController();
   client = new OidcTestClient(t);
   anna = await passwordIdentity(t, "anna");
   carol = await certificateIdentity(t, "carol");

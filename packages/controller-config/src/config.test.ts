@@ -38,7 +38,7 @@ describe("controller.yml", () => {
         enrollment: { identity: 10_800_000, router: 10_800_000, sharedHosts: [] },
         totp: { issuer: "Sallyport" },
         oidc: {
-          enabled: false,
+          enabled: true,
           accessToken: 1_800_000,
           idToken: 1_800_000,
           refreshToken: 86_400_000,

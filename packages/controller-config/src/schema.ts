@@ -27,7 +27,7 @@ const REFRESH_MARGIN_MS = 60_000;
 /** Logins by OIDC. */
 const oidc = z
   .object({
-    enabled: z.boolean("true or false").default(false),
+    enabled: z.boolean("true or false").default(true),
     accessToken: duration("30m", "1m", "24h"),
     idToken: duration("30m", "1m", "24h"),
     refreshToken: duration("24h", "2m", "90d"),

@@ -70,9 +70,9 @@ edge:
     # How long enrollment tokens are good.
     # identity: 3h
     # router: 3h
-  # Logins by OIDC, as clients of OpenZiti 2.x use them.
+  # Logins by OIDC, which clients of OpenZiti 2.x prefer. Without them all clients use POST /authenticate.
   oidc:
-    # enabled: false
+    # enabled: true
     # How long tokens are good. Each use of a refresh token replaces it by one that is good for as long again.
     # accessToken: 30m
     # idToken: 30m

@@ -7,7 +7,7 @@ import { startTestController, type TestController } from "../testing/test-contro
 let c: TestController;
 let count = 0;
 beforeAll(async () => {
-  c = await startTestController({ oidc: {} });
+  c = await startTestController();
 });
 afterAll(() => c.close());
 

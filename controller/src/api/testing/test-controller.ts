@@ -80,7 +80,7 @@ export interface TestController {
 export async function startTestController(
   options: TestStoreOptions & {
     readonly auth?: AuthSettings;
-    /** Lets clients log in by OIDC, with these settings in place of the defaults. */
+    /** Settings of logins by OIDC in place of the defaults. */
     readonly oidc?: Partial<OidcSettings>;
     readonly allowedOrigins?: readonly string[];
     /** A controller on whose database, with whose keys and clock, this one works, too. It has to be closed later. */
@@ -97,7 +97,7 @@ export async function startTestController(
   const now = () => new Date(Date.now() + clock.offsetMs);
   const secrets = beside?.ctx.secrets ?? new Secrets(randomBytes(32));
   const apiAddress = `localhost:${port.port}`;
-  const oidc = { ...TEST_TIMES.oidc, enabled: options.oidc !== undefined, ...options.oidc };
+  const oidc = { ...TEST_TIMES.oidc, ...options.oidc };
   const tokens = await startTokens({ store, pki, secrets, lives: oidc, apiAddress, now, log });
   const ctrlAddresses = [`tls:${apiAddress}`];
   const ctx: ModelContext = {

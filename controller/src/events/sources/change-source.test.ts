@@ -20,7 +20,7 @@ let counts: CountSource;
 const online = new Set<string>();
 
 beforeAll(async () => {
-  c = await startTestController({ oidc: {} });
+  c = await startTestController();
   const { db, changes } = c.ctx.store;
   dispatcher = new Dispatcher({ sourceId: "ctrl1", log: silentLogger });
   const terminators = new TerminatorSource({

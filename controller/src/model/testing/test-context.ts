@@ -15,7 +15,7 @@ export const TEST_TIMES: Omit<ModelSettings, "apiAddress" | "ctrlAddresses" | "s
   upkeepMs: 60_000,
   totpIssuer: "test.example",
   oidc: {
-    enabled: false,
+    enabled: true,
     accessMs: 30 * 60_000,
     idMs: 30 * 60_000,
     refreshMs: 24 * 60 * 60_000,
