@@ -5,19 +5,24 @@ export type LoginKind = "oidc" | "legacy";
 
 /** Of the programs at a controller whose file says nothing of it. */
 const DEFAULT_LOGIN: LoginKind = "oidc";
-const OIDC_ENABLED = /^( {2}oidc:\n) {4}# enabled: \w+$/m;
+const OIDC_ENABLED = /^( {2}oidc:\n) {4}(?:# )?enabled: \w+$/m;
 
-/** How the programs of this run log in: `SALLYPORT_LOGIN`, else by the default of controllers. */
-export function loginOfRun(text = process.env.SALLYPORT_LOGIN): LoginKind {
-  if (!text) return DEFAULT_LOGIN;
+/** `SALLYPORT_LOGIN`, which chooses for the programs of this run; undefined leaves controllers to their default. */
+export function chosenLogin(text = process.env.SALLYPORT_LOGIN): LoginKind | undefined {
+  if (!text) return undefined;
   if (text === "oidc" || text === "legacy") return text;
   throw new Error(`SALLYPORT_LOGIN=${text}: expected oidc or legacy`);
 }
 
+/** How the programs of this run log in. */
+export function loginOfRun(): LoginKind {
+  return chosenLogin() ?? DEFAULT_LOGIN;
+}
+
 /** A controller's file, as `init` writes it, for a network whose programs log in this way: they log in by OpenID Connect wherever it is served. */
 export function withLogin(file: string, login: LoginKind): string {
-  if (login === DEFAULT_LOGIN) return file;
-  if (!OIDC_ENABLED.test(file)) throw new Error("init wrote a controller.yml without edge.oidc.enabled as a comment");
+  if (!OIDC_ENABLED.test(file))
+    throw new Error("the controller.yml has no line for edge.oidc.enabled, not even a comment");
   return file.replace(OIDC_ENABLED, `$1    enabled: ${login === "oidc"}`);
 }
 

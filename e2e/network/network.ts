@@ -4,7 +4,7 @@ import { type ApiClient, createClient } from "@sallyport/api";
 import { enroll } from "@sallyport/sdk";
 import { x509 } from "@sallyport/wire";
 import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
-import { type LoginKind, loginOfRun, withLogin } from "./logins.ts";
+import { chosenLogin, type LoginKind, withLogin } from "./logins.ts";
 import { accepts, Program } from "./program.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -121,7 +121,9 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
         ...(options.controllerArgs ?? []),
       ),
     );
-    const settings = withLogin(readFileSync(controllerFile, "utf8"), options.login ?? loginOfRun());
+    const made = readFileSync(controllerFile, "utf8");
+    const login = options.login ?? chosenLogin();
+    const settings = login === undefined ? made : withLogin(made, login);
     const changed = options.controllerSettings?.(settings) ?? settings;
     writeFileSync(controllerFile, changed.replace(/^( {2}level:) info$/m, `$1 ${logLevel}`));
     step("a controller was set up: keys, certificates, database, administrator");
