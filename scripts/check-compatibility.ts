@@ -1,6 +1,6 @@
 /**
- * What `docs/compatibility.md` says of tests holds: each suite that a table names exists, each cell of the first table has one of the known forms, and each
- * "no" there has its reason as a sentence. `npm run check` runs it.
+ * What `docs/compatibility.md` says of tests holds: each suite that a table names exists, each cell of the tables of programs and their versions has one of the
+ * known forms, and each "no" there has its reason as a sentence. `npm run check` runs it.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { ROOT, readText, report } from "./repository.ts";
 
 const PAGE = "docs/compatibility.md";
 /** Where the names of suites begin. */
-const BASES = ["e2e/peers", "e2e/peers/cli", "e2e", "."];
+const BASES = ["e2e/peers", "e2e/peers/cli", "e2e/system", "e2e", "."];
 const ENDINGS = [".test.ts", ".ts", ""];
 /** Not a test: run by hand, or read in the sources. */
 const WORDS = ["by hand", "read", "–"];
@@ -33,10 +33,10 @@ export function checkCompatibility(page: string, isThere: (path: string) => bool
     const candidates = BASES.flatMap((base) => ENDINGS.map((ending) => `${join(base, path)}${ending}`));
     if (!candidates.some(isThere)) problems.push(`${where}: there is no suite ${name}`);
   };
-  for (const [index, { header, rows }] of tablesOf(page).entries()) {
+  for (const { header, rows } of tablesOf(page)) {
     const suiteColumn = header.findIndex((each) => /^suites?$/i.test(each));
     for (const cells of rows) {
-      if (index === 0) {
+      if (header[1] === "version") {
         for (const [column, cell] of cells.entries()) {
           if (column < 2) continue;
           const where = `${cells[0]} ${cells[1]}, ${header[column]}`;

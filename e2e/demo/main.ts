@@ -8,6 +8,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Context } from "@sallyport/sdk";
+import { loginsOf } from "../network/logins.ts";
 import { declareService, startNetwork } from "../network/network.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -60,6 +61,10 @@ async function demo(): Promise<void> {
   cleanup.push(async () => agent.destroy());
   const page = await fetchPage(agent, SERVICE);
   step(`a client fetched its page over r1 and r2: ${JSON.stringify(page.trim())}`);
+  const sides = ["host", "client"].map((side) => loginsOf(network.management, `${SERVICE}-${side}`));
+  const logins = (await Promise.all(sides)).flat();
+  const isByOidc = logins.every((login) => login === "oidc");
+  step(`web server and client are logged in by ${isByOidc ? "OpenID Connect" : "POST /authenticate"}`);
 
   const transfer = await moveAndCompare(agent, SERVICE, TRANSFER_BYTES);
   step(`100 MiB there and back, checksums equal (${transfer.megabytesPerSecond.toFixed(0)} MB/s both ways together)`);
@@ -72,6 +77,7 @@ async function demo(): Promise<void> {
       megabytesPerSecond: Number(transfer.megabytesPerSecond.toFixed(1)),
       sha256: transfer.sha256,
       isEncryptedEndToEnd: true,
+      logins,
       routers: network.routers.length,
     }),
   );

@@ -1,6 +1,9 @@
 import { ProtocolError } from "./errors.ts";
 
-/** The protocol generation announced on the wire; peers switch features on by it (docs/protocol/channel.md, "Version info"). */
+/**
+ * The protocol generation announced on the wire and in `/version`; peers switch features on by it (docs/protocol/channel.md, "Version info"). It satisfies every
+ * comparison of clients of 1.6 and 2.x, which ask for 1.1.0 at most, and routers of 2.x go by capabilities.
+ */
 export const PROTOCOL_VERSION = "v1.6.20";
 
 /** What a component says about its build: five fields joined by `|`. */

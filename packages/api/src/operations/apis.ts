@@ -42,7 +42,11 @@ export const BASE_PATHS: Readonly<Record<ApiName, string>> = {
   fabric: "/fabric/v1",
 };
 
-/** Version of each API's description, and the one that the meta of its errors names. */
+/**
+ * Version of each API's description, and the one that the meta of its errors names. The edge descriptions keep the version of the specification, although they
+ * have operations of later ones: a later number would promise what is answered 501. No known client reads it; those of OpenZiti 1.6 and 2.x look for the `v1`
+ * of `/version` and compare its product version (`PROTOCOL_VERSION`).
+ */
 export const API_VERSIONS: Readonly<Record<ApiName, { readonly description: string; readonly meta: string }>> = {
   client: { description: "0.26.14", meta: "0.0.1" },
   management: { description: "0.26.14", meta: "0.0.1" },
