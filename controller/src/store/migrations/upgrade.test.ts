@@ -39,8 +39,8 @@ test("a database of the version before epochs is upgraded, beside a table of ano
 
     const store = await openStore({ connection, hold: false, log: silentLogger });
     const { rows } = await store.pool.query(`SELECT count(*)::int AS sessions,
-      (SELECT is_admin FROM identity WHERE id = 'a') AS "isAdmin" FROM api_session`);
-    expect(rows).toEqual([{ sessions: ROWS, isAdmin: true }]);
+      array_agg(DISTINCT kind) AS kinds, bool_and(token = 't' || identity_id) AS "goOn", (SELECT is_admin FROM identity WHERE id = 'a') AS "isAdmin" FROM api_session`);
+    expect(rows).toEqual([{ sessions: ROWS, kinds: ["legacy"], goOn: true, isAdmin: true }]);
     await store.close();
 
     await admin.query("SELECT set_config('sallyport.epoch', 'over', false)");
