@@ -4,6 +4,7 @@ import { startTestController, type TestController } from "../../controller/src/a
 import { KINDS } from "../../operator/src/kube/kinds.ts";
 import type { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
 import { type StartOptions, startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
+import { loginOfRun } from "../network/logins.ts";
 import { TcpWay } from "../network/tcp-way.ts";
 import { ENTITY_PATHS } from "./entity-paths.ts";
 
@@ -26,7 +27,7 @@ export class OperatorScene {
   static ofThisFile(o: Parameters<typeof startTestController>[0] = {}): OperatorScene {
     const scene = new OperatorScene();
     beforeAll(async () => {
-      scene.#controller = await startTestController(o);
+      scene.#controller = await startTestController({ oidc: { enabled: loginOfRun() === "oidc" }, ...o });
       scene.#way = await TcpWay.start(scene.#controller.port);
     });
     afterEach(() => scene.clear());

@@ -5,6 +5,7 @@ import { AuthenticationError, Context } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { conditionOf } from "../../operator/src/kube/conditions.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
+import { withLogin } from "../network/logins.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { fileOf, logIn, look, secretOf } from "../operator/identity-secrets.ts";
@@ -23,7 +24,7 @@ async function sessionsOf({ controller }: OperatorScene): Promise<{ id: string }
 const declared = async (operator: TestOperator, name: string) => await operator.apply("OverlayService", name);
 
 describe("an operator that logs in by OIDC", { timeout: 60_000 }, () => {
-  const scene = OperatorScene.ofThisFile({ oidc: {} });
+  const scene = OperatorScene.ofThisFile({ oidc: { enabled: true } });
 
   test("loses no reconcile while its sessions are revoked one after the other", async () => {
     const operator = await scene.start();
@@ -152,7 +153,7 @@ describe("a controller on which OIDC is switched", { timeout: 180_000 }, () => {
   const switchTo = async (isOn: boolean): Promise<void> => {
     const file = join(network.folder, "controller", "controller.yml");
     const text = readFileSync(file, "utf8");
-    writeFileSync(file, text.replace(/^ {4}(# )?enabled: (true|false)$/m, `    enabled: ${isOn}`));
+    writeFileSync(file, withLogin(text, isOn ? "oidc" : "legacy"));
     await network.restartController();
   };
   const loginsBy = () => operator.logged().match(/"login":"(oidc|legacy)"/g) ?? [];

@@ -27,9 +27,7 @@ describe("tunnelers without an identity of their own", { timeout: 90_000 }, () =
 
   beforeAll(async () => {
     provider = await IdentityProvider.start();
-    network = await startNetwork(join(folder, "network"), {
-      controllerSettings: (text) => text.replace(/^ {4}# enabled: false$/m, "    enabled: true"),
-    });
+    network = await startNetwork(join(folder, "network"), { login: "oidc" });
     echo = await startEcho();
     const { management } = network;
     const { data: signer } = await management.createExternalJwtSigner({

@@ -12,8 +12,8 @@ let atOne: OidcTestClient;
 let atOther: OidcTestClient;
 let anna: string;
 beforeAll(async () => {
-  one = await startTestController({ oidc: {} });
-  other = await startTestController({ oidc: {}, beside: one });
+  one = await startTestController();
+  other = await startTestController({ beside: one });
   atOne = new OidcTestClient(one);
   atOther = new OidcTestClient(other);
   anna = await passwordIdentity(one, "anna");
@@ -154,7 +154,7 @@ test("a controller that starts again knows the sessions of before, and what was 
   for (const { access_token } of [goesOn, ends]) expect(await seen(access_token)).toEqual([200, 200]);
   await other.close();
   await atOne.form("/oidc/revoke", { client_id: "openziti", token: ends.access_token });
-  other = await startTestController({ oidc: {}, beside: one });
+  other = await startTestController({ beside: one });
   atOther = new OidcTestClient(other);
   expect(await seen(goesOn.access_token)).toEqual([200, 200]);
   expect(await seen(ends.access_token)).toEqual([401, 401]);

@@ -67,6 +67,7 @@ describe("a token of a signer that allows it", () => {
     const [{ apiAddresses }] = answer.json.data.controllers;
     expect(apiAddresses).toEqual({
       "edge-client": [{ url: `https://localhost:${c.port}/edge/client/v1`, version: "v1" }],
+      "edge-oidc": [{ url: `https://localhost:${c.port}/oidc`, version: "v1" }],
     });
     expect(await named("a@example.org")).toMatchObject({
       ...{ externalId: claims.sub, roleAttributes: ["x", "y"], authPolicyId: "default", isAdmin: false },
