@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -11,6 +11,8 @@ import { Program } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { startTunnelledService, type TunnelledService } from "../../network/tunnel.ts";
 import { peer } from "../peer.ts";
+import { withOidc } from "./controller-login.ts";
+import { carries as carriesFrom, pairs, startParticipants } from "./participants.ts";
 
 const MIB = 1024 * 1024;
 /** A circuit over what is about to be lost may stay silent. */
@@ -49,12 +51,12 @@ describe.skipIf(isMissing)(
     beforeAll(async () => {
       folder = makeScratch("generation-2");
       echo = await startEcho();
-      network = await startNetwork(join(folder, "network"));
+      network = await startNetwork(join(folder, "network"), { controllerSettings: (text) => withOidc(text, false) });
       cli = new PeerCli(binary, folder);
       await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
       const [edgePort = 0, linkPort = 0, outward = 0, inward = 0] = await freePorts(4);
       await cli.edge("create", "edge-router", "two", "-o", join(folder, "two.jwt"), "-t", "-a", "two");
-      const tunnel = `  - binding: tunnel\n    options:\n      mode: proxy\n      services:\n        - back:${outward}\n`;
+      const tunnel = `  - binding: tunnel\n    options:\n      mode: proxy\n      services:\n        - back:${outward}\n        - inside:${echo.port}\n`;
       const text = peerRouterFile({ folder, name: "two", controllerPort: network.port, edgePort, linkPort });
       const file = join(folder, "two.yml");
       writeFileSync(file, text.replace("\nlisteners:\n", `\nlisteners:\n${tunnel}`));
@@ -116,6 +118,26 @@ describe.skipIf(isMissing)(
       await Promise.all(Array.from({ length: 10 }, () => ask(service, MIB)));
     });
 
+    it("reports what it cannot do: an alert in the stream of events", async () => {
+      const args = ["fabric", "stream", "events", "--alerts"];
+      const events = new Program({ name: "events", command: binary, args, env: cli.env });
+      try {
+        // The stream does not say that it has begun, and the router asks for the port once for each change of the service.
+        const raise = async (): Promise<boolean> => {
+          const policy = ["--identity-roles", "@two", "--service-roles", "#inside"];
+          await cli.edge("create", "service-policy", "taken-port", "Dial", ...policy);
+          await events
+            .line(/"namespace":"alert"/, 5_000)
+            .finally(() => cli.edge("delete", "service-policy", "taken-port"));
+          return true;
+        };
+        await events.ready("an alert", raise);
+        expect(await events.line(/"namespace":"alert"/)).toContain("unable to proxy service");
+      } finally {
+        await events.stop();
+      }
+    });
+
     it.each(["there", "back"])("carries what comes after a half close: %s", async (service) => {
       await exchange(await openTcp(ports.get(service) ?? 0), 2, 16 * MIB);
     });
@@ -157,6 +179,32 @@ describe.skipIf(isMissing)(
       await network.management.patchEdgeRouter({ params: { id }, body: { disabled: false } });
       await router.ready("being online", async () => (await detail())?.isOnline === true);
       for (const service of ports.keys()) await carries(service);
+    });
+
+    it("carries streams of clients that log in by OIDC, and is told when a login ends", {
+      timeout: 240_000,
+    }, async () => {
+      const file = join(folder, "network", "controller", "controller.yml");
+      writeFileSync(file, withOidc(readFileSync(file, "utf8"), true));
+      await network.restartController();
+      const kinds = ["our SDK", "OpenZiti's tunneler"] as const;
+      const participants = await startParticipants({ cli, folder, at: { two: kinds, r1: kinds }, echoPort: echo.port });
+      try {
+        for (const [from, to] of pairs(participants)) {
+          await carriesFrom(from, to);
+          await exchangeThenEnd(await from.dial(to), 5, MIB);
+        }
+        const [from] = participants;
+        const to = participants.at(-1)?.name ?? "";
+        const stream = (await from?.dial(to)) ?? expect.fail("there are participants");
+        const ended = new Promise((resolve) => stream.on("error", resolve).once("close", resolve).once("end", resolve));
+        const [identity] = await cli.listed("identities", `name = "${from?.name}"`);
+        await cli.edge("delete", "api-session", "where", `identity = "${identity?.id}"`);
+        await ended;
+        stream.destroy();
+      } finally {
+        for (const participant of participants) await participant.stop();
+      }
     });
   },
 );
