@@ -81,7 +81,8 @@ export async function createServiceCircuit(
     const headers = dialHeaders(request)
       .setString(CreateCircuitHeader.IdentityId, request.identityId)
       .setString(CreateCircuitHeader.ServiceId, request.serviceId)
-      .setString(CreateCircuitHeader.RequestedCircuitId, "");
+      // Controllers of 2.0 leave a request without one unanswered; ours gives out an id of its own.
+      .setString(CreateCircuitHeader.RequestedCircuitId, randomBase62Id());
     const out = { contentType: EdgeCtrlType.CreateCircuitV3Request, headers };
     const reply = await controller.channel.request(out, { timeoutMs });
     return createdOf(expectReply(reply, EdgeCtrlType.CreateCircuitV3Response), controller);

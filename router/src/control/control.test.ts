@@ -231,7 +231,7 @@ describe("circuits", () => {
       expect(message.body.length).toBe(0);
       const told = [CreateCircuitHeader.IdentityId, CreateCircuitHeader.ServiceId, CreateCircuitHeader.ApiSessionToken];
       expect(told.map((key) => message.headers.getString(key))).toEqual(["i1", "s1", "api"]);
-      expect(message.headers.getString(CreateCircuitHeader.RequestedCircuitId)).toBe("");
+      expect(message.headers.getString(CreateCircuitHeader.RequestedCircuitId)).toMatch(/^\w{20,}$/);
       expect(message.headers.getString(CreateCircuitHeader.TerminatorInstanceId)).toBe("one");
       expect(message.headers.getStringList(CreateCircuitHeader.Fingerprints)).toEqual(request.fingerprints);
       expect(message.headers.has(CreateCircuitHeader.SessionToken)).toBe(false);
