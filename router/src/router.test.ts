@@ -104,7 +104,7 @@ describe("a router", () => {
     // The same for controllers of OpenZiti 2.x, with what the router can do.
     expect(headers.get(ControlHello.ListenersV2)).toEqual(headers.get(ControlHello.Listeners));
     expect(headers.get(ControlHello.RouterMetadataV2)).toEqual(headers.get(ControlHello.RouterMetadata));
-    expect(headers.get(ControlHello.CapabilitiesV2)?.toString("hex")).toBe("4000000000000066");
+    expect(headers.get(ControlHello.CapabilitiesV2)?.toString("hex")).toBe("4000000000000076");
     const links = await controller.next(ControlType.RouterLinks);
     expect(links.body.length).toBe(0);
   });

@@ -127,8 +127,10 @@ function helloHeaders(
   const metadata = encodeControl(ctrlPb.RouterMetadataSchema, { capabilities });
   const bits: number[] = [RouterCapability.MultiChannel, RouterCapability.BindSuccess];
   // With an edge listener the data model is followed, and posture is looked at here.
-  if (hasEdgeListener)
-    bits.push(RouterCapability.ConnectV2, RouterCapability.PostureChecks, RouterCapability.DataModel);
+  if (hasEdgeListener) {
+    bits.push(RouterCapability.ConnectV2, RouterCapability.ServiceSubscriptions);
+    bits.push(RouterCapability.PostureChecks, RouterCapability.DataModel);
+  }
   return headers
     .set(ControlHello.RouterMetadata, metadata)
     .set(ControlHello.RouterMetadataV2, metadata)

@@ -227,7 +227,7 @@ export class EdgeListener {
     const bits: number[] = [RouterCapability.MultiChannel, RouterCapability.BindSuccess];
     if (hasModel) {
       headers.setBool(EdgeHeader.SupportsPostureChecks, true);
-      bits.push(RouterCapability.PostureChecks);
+      bits.push(RouterCapability.PostureChecks, RouterCapability.ServiceSubscriptions);
       if (control.takesServiceCircuits) bits.push(RouterCapability.ConnectV2);
     }
     return headers.set(EdgeHeader.RouterCapabilities, capabilityMask(bits));

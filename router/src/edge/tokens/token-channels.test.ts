@@ -67,14 +67,14 @@ test("a router says what it can do, and only what it can do now", async () => {
   const mask = (sdk: TestSdk) => sdk.channel.result.get(EdgeHeader.RouterCapabilities);
   const client = await network.tokenClient("alice");
   const all = await connected(client);
-  expect(mask(all)?.toString("hex")).toBe("66");
+  expect(mask(all)?.toString("hex")).toBe("76");
   expect(all.channel.result.getBool(EdgeHeader.SupportsPostureChecks)).toBe(true);
   router.control.takesServiceCircuits = false;
   expect(hasCapability(mask(await connected(client)), RouterCapability.ConnectV2)).toBe(false);
   router.control.takesServiceCircuits = true;
   network.model.hasModel = false;
   // Its token is good only because a data model is here when it is admitted.
-  expect(mask(await connected(client))?.toString("hex")).toBe("66");
+  expect(mask(await connected(client))?.toString("hex")).toBe("76");
   const none = await connected(await network.client("dave"));
   expect(mask(none)?.toString("hex")).toBe("42");
   expect(none.channel.result.has(EdgeHeader.SupportsPostureChecks)).toBe(false);
