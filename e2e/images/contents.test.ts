@@ -12,7 +12,7 @@ const PACKED: Readonly<Record<string, readonly string[]>> = {
   controller: ["fastify", "kysely", "pg", "pg-types", "pino", "zod"],
   router: ["@bufbuild/protobuf", "@peculiar/x509", "pino", "zod"],
   operator: ["@kubernetes/client-node", "pino", "undici", "zod"],
-  tunnel: ["libsodium-wrappers", "pino", "zod"],
+  tunnel: ["libsodium-wrappers", "openid-client", "pino", "zod"],
 };
 const SHELLS = ["sh", "bash", "dash", "busybox", "ash", "env", "npm", "apt", "python3", "perl"];
 

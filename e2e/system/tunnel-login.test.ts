@@ -151,7 +151,7 @@ describe("tunnelers without an identity of their own", { timeout: 90_000 }, () =
   it("show a code for another device, and need nobody after a restart", async () => {
     const file = await joinNetwork("--signer", "company", "--device");
     const first = await start(file);
-    const [, code = ""] = /with the code (\S+)/.exec(await first.program.line(/^Log in at .* with the code/)) ?? [];
+    const [, code = ""] = /enter the code (\S+)/.exec(await first.program.line(/^To log in for .* the code/)) ?? [];
     const before = provider.logins;
     provider.approve(code);
     await first.program.line(LOGGED_IN);
@@ -171,13 +171,13 @@ describe("tunnelers without an identity of their own", { timeout: 90_000 }, () =
     // What was ended is not gone on with.
     await endSessions();
     const third = await start(file);
-    await third.program.line(/^Log in at .* with the code/);
+    await third.program.line(/^To log in for .* the code/);
   });
 
   it("show an address for a browser, which comes back to them", async () => {
     const file = await joinNetwork();
     const { program, port } = await start(file);
-    const line = await program.line(/^Log in with a browser/);
+    const line = await program.line(/^To log in for .* in a browser on this machine/);
     const address = line.slice(line.indexOf("http"));
     // A page that guesses the port does not end the login.
     const guessed = await fetch("http://127.0.0.1:20314/auth/callback?code=x&state=guessed");
@@ -186,7 +186,10 @@ describe("tunnelers without an identity of their own", { timeout: 90_000 }, () =
     const back = new URL(redirect.headers.get("location") ?? "");
     back.hostname = "127.0.0.1";
     const page = await fetch(back);
-    expect([page.status, await page.text()]).toEqual([200, "You are logged in. This page can be closed.\n"]);
+    expect([page.status, await page.text()]).toEqual([
+      200,
+      "You are logged in. You can close this page, and go back to the tunneler.\n",
+    ]);
     await program.line(LOGGED_IN);
     await expectEcho(port);
     await program.stop();

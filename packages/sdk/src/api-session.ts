@@ -50,7 +50,7 @@ const REPLACED_CLIENT_MS = 30_000;
 /** What was refused, and what may be done about it. */
 const REFUSED = {
   identity: ["this identity", "was it deleted or disabled? Enroll again"],
-  token: ["this token", "is its signer enabled, and is its subject the external id of an identity?"],
+  token: ["this token", "has it ended, is its signer enabled, and is its subject the external id of an identity?"],
 } as const;
 
 interface ApiSessionOptions {

@@ -34,7 +34,7 @@ export async function listExternalSigners(controller: string, ca: string): Promi
     }));
   } catch (cause) {
     const code = cause instanceof ApiTransportError ? "CONTROLLER_UNREACHABLE" : "LOGIN_FAILED";
-    throw new AuthenticationError(code, `${controller} does not say who signs tokens: ${errorText(cause)}`, { cause });
+    throw new AuthenticationError(code, `the signers of the network cannot be read: ${errorText(cause)}`, { cause });
   } finally {
     api.close();
   }

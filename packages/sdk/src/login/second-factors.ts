@@ -87,7 +87,7 @@ export class SecondFactors {
       } catch (error) {
         if (!(error instanceof ApiError && error.status === 400)) throw error;
         if (wrong + 1 < MAX_WRONG_CODES) continue;
-        const text = `${controller} refused ${MAX_WRONG_CODES} one-time codes: ${error.message}`;
+        const text = `${controller} refused ${MAX_WRONG_CODES} one-time codes: ${error.message}; are they for this identity, and is the clock of the device that shows them right?`;
         throw new AuthenticationError("SECOND_FACTOR_REFUSED", text, { cause: error });
       }
     }

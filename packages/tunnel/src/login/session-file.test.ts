@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { KeptSession } from "@sallyport/sdk";
 import type { Logger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { SessionFile, sessionFileOf } from "./session-file.ts";
+import { MAX_SESSION_BYTES, SessionFile, sessionFileOf } from "./session-file.ts";
 
 const SESSION: KeptSession = {
   ...{ apiSessionId: "s", identityId: "i", identityName: "me", refreshToken: "secret-token" },
@@ -53,10 +53,26 @@ test("a former file that others could read is replaced, not written into", async
 test.each([
   ["a part of a session", JSON.stringify(SESSION).slice(0, -20)],
   ["something else", '{"refreshToken": "secret-token"}'],
+  ["a file without end", JSON.stringify({ ...SESSION, identityName: "a".repeat(MAX_SESSION_BYTES) })],
 ])("%s is none, and the log does not repeat it", async (_what, text) => {
-  await writeFile(sessionFileOf(identity), text);
+  await writeFile(sessionFileOf(identity), text, { mode: 0o600 });
   expect(await file.read()).toBeUndefined();
   expect(logged).toEqual([{ file: sessionFileOf(identity), reason: "it holds no session" }]);
+});
+
+test.each([0o602, 0o644, 0o666])("a session that others can read or write (%o) is not used", async (mode) => {
+  await file.write(SESSION);
+  await chmod(sessionFileOf(identity), mode);
+  expect(await file.read()).toBeUndefined();
+  expect(logged).toEqual([
+    { file: sessionFileOf(identity), reason: expect.stringContaining(`mode is ${mode.toString(8)}`) },
+  ]);
+});
+
+test("a session in a volume of Kubernetes, whose group can read it, goes on", async () => {
+  await file.write(SESSION);
+  await chmod(sessionFileOf(identity), 0o660);
+  expect([await file.read(), logged]).toEqual([SESSION, []]);
 });
 
 test("a session that cannot be written leaves the former one", async () => {

@@ -1,4 +1,5 @@
-import { open, readFile, rename, rm } from "node:fs/promises";
+import { type FileHandle, open, rename, rm } from "node:fs/promises";
+import { text } from "node:stream/consumers";
 import { errorText, SerialQueue } from "@sallyport/async";
 import type { KeptSession, SessionStore } from "@sallyport/sdk";
 import type { Logger } from "@sallyport/wire";
@@ -11,6 +12,11 @@ const keptSession = z.object({
   refreshToken: z.string(),
   bound: z.object({ certPem: z.string(), keyPem: z.string() }).optional(),
 });
+
+/** Far more than a session has. */
+export const MAX_SESSION_BYTES = 256 * 1024;
+/** Of all users. The group's bits say nothing: Kubernetes sets them in every volume with `fsGroup`. */
+const FOREIGN_MODE = 0o007;
 
 /** Where the session of an identity file is kept. */
 export function sessionFileOf(identityFile: string): string {
@@ -33,12 +39,13 @@ export class SessionFile implements SessionStore {
   async read(): Promise<KeptSession | undefined> {
     return await this.#work.run(async () => {
       try {
-        return keptSession.parse(JSON.parse(await readFile(this.#file, "utf8")));
+        return keptSession.parse(JSON.parse(await ownText(this.#file)));
       } catch (error) {
         const isMissing = error instanceof Error && "code" in error && error.code === "ENOENT";
         // What a parser says of the text may repeat it, and with it the token.
-        const reason = error instanceof Error && "code" in error ? errorText(error) : "it holds no session";
-        if (!isMissing) this.#log.warn({ file: this.#file, reason }, "the kept session cannot be read");
+        const isTold = error instanceof ForeignFileError || (error instanceof Error && "code" in error);
+        const reason = isTold ? errorText(error) : "it holds no session";
+        if (!isMissing) this.#log.warn({ file: this.#file, reason }, "the kept session is not used; log in again");
         return undefined;
       }
     });
@@ -53,13 +60,36 @@ export class SessionFile implements SessionStore {
   }
 }
 
-async function replace(file: string, text: string): Promise<void> {
+class ForeignFileError extends Error {}
+
+/** A file that other users can read or write may be of their making: with it, this program would go on as whom they like. */
+async function ownText(file: string): Promise<string> {
+  const handle = await open(file);
+  try {
+    await requireOwn(handle);
+    return await text(handle.createReadStream({ end: MAX_SESSION_BYTES, autoClose: false }));
+  } finally {
+    await handle.close();
+  }
+}
+
+async function requireOwn(handle: FileHandle): Promise<void> {
+  const { mode } = await handle.stat();
+  // Windows has no such modes.
+  if (process.platform !== "win32" && (mode & FOREIGN_MODE) !== 0) {
+    throw new ForeignFileError(
+      `its mode is ${(mode & 0o777).toString(8)}, expected 600: end the session at the controller if another user may have read it`,
+    );
+  }
+}
+
+async function replace(file: string, content: string): Promise<void> {
   const beside = `${file}.${process.pid}.new`;
   await rm(beside, { force: true });
   const handle = await open(beside, "wx", 0o600);
   try {
     try {
-      await handle.writeFile(text);
+      await handle.writeFile(content);
       await handle.sync();
     } finally {
       await handle.close();

@@ -23,7 +23,7 @@ test("a code is asked for with the name of the identity, and again when it was w
   const second = codeFor({ ...QUERY, isRepeated: true });
   keys.write("654321\n");
   expect(await second).toBe("654321");
-  expect(screen.read()).toBe("One-time code for me.json: Wrong. One-time code for me.json: ");
+  expect(screen.read()).toBe("One-time code for me.json: This code was wrong. One-time code for me.json: ");
 });
 
 test("one identity is asked for after the other", async () => {
@@ -36,6 +36,21 @@ test("one identity is asked for after the other", async () => {
   });
   expect(await both).toEqual(["1", "2"]);
   expect(shown).toEqual(["One-time code for a.json: ", "One-time code for b.json: "]);
+});
+
+test("an empty line is no attempt", async () => {
+  const { keys, screen, user } = terminal(true);
+  const code = oneTimeCodeOf(user, "me.json", never)(QUERY);
+  const lines = ["\n", "123456\n"];
+  screen.on("data", () => void keys.write(lines.shift() ?? ""));
+  expect(await code).toBe("123456");
+});
+
+test("an input that ends is an answer, too", async () => {
+  const { keys, user } = terminal(true);
+  const code = oneTimeCodeOf(user, "me.json", never)(QUERY);
+  keys.end();
+  await expect(code).rejects.toMatchObject({ code: "SECOND_FACTOR_REQUIRED", message: expect.stringMatching(/ended/) });
 });
 
 test("without a terminal the login fails with what can be done", async () => {
@@ -57,6 +72,6 @@ test("a question ends with the program", async () => {
 
 test("what a provider says does not move the cursor", () => {
   const { screen, user } = terminal(false);
-  user.tell("the code \u001b[2JABC\r\n\u009b31mDEF");
-  expect(screen.read()).toBe("the code [2JABC31mDEF\n");
+  user.tell("the code \u001b[2JABC\r\n\u009b31mDEF\u202eGHI");
+  expect(screen.read()).toBe("the code [2JABC31mDEFGHI\n");
 });

@@ -8,13 +8,14 @@ export interface User {
   readonly isThere: boolean;
   /** Shows a line. */
   tell(line: string): void;
-  /** @throws the signal's reason */
+  /** @throws AuthenticationError `SECOND_FACTOR_REQUIRED` when the input ends, or the signal's reason */
   ask(question: string, signal: AbortSignal): Promise<string>;
 }
 
-/** What a provider says must not move the cursor or change the title of a terminal. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are meant
-const CONTROL_CHARACTERS = /[\u0000-\u001f\u007f-\u009f]/g;
+/** What a provider says must not move the cursor, change the title of a terminal, or turn the direction of the text. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+const NO_ANSWER = "the input ended before a one-time code was entered";
 
 /** The user of a terminal. Lines go to the standard error: the standard output has the log. */
 export class TerminalUser implements User {
@@ -41,8 +42,10 @@ export class TerminalUser implements User {
       signal.throwIfAborted();
       // Without editing of its own the terminal keeps its keys: Ctrl-C ends the program as always.
       const lines = createInterface({ input: this.#input, output: this.#output, terminal: false });
+      const ended = Promise.withResolvers<never>();
+      lines.once("close", () => ended.reject(new AuthenticationError("SECOND_FACTOR_REQUIRED", NO_ANSWER)));
       try {
-        return (await lines.question(`${printable(question)} `, { signal })).trim();
+        return (await Promise.race([lines.question(`${printable(question)} `, { signal }), ended.promise])).trim();
       } finally {
         lines.close();
       }
@@ -50,8 +53,8 @@ export class TerminalUser implements User {
   }
 }
 
-function printable(text: string): string {
-  return text.replaceAll(CONTROL_CHARACTERS, "");
+export function printable(text: string): string {
+  return text.replaceAll(UNPRINTABLE, "");
 }
 
 /** Asks for one-time codes of an identity. @throws AuthenticationError `SECOND_FACTOR_REQUIRED` without a terminal */
@@ -65,6 +68,12 @@ export function oneTimeCodeOf(
       const text = `the network asks for a one-time code for ${file}, and there is no terminal to ask for it: start the tunneler in one, or give the identity an authentication policy without one-time codes`;
       throw new AuthenticationError("SECOND_FACTOR_REQUIRED", text);
     }
-    return await user.ask(`${isRepeated ? "Wrong. One-time" : "One-time"} code for ${file}:`, signal);
+    let wrong = isRepeated ? "This code was wrong. " : "";
+    for (;;) {
+      const code = await user.ask(`${wrong}One-time code for ${file}:`, signal);
+      // An empty line is no attempt: the controller counts them.
+      if (code !== "") return code;
+      wrong = "";
+    }
   };
 }

@@ -67,7 +67,7 @@ export async function joinCommand(command: JoinCommand, user: User, stop: AbortS
   if (command.toCertificate) {
     // A user must not log in for a file that cannot be made.
     if (await exists(output)) throw new SetupError(`there is a file ${output}; name another one with -o`);
-    const { token, signerId } = await externalToken(joined, user, stop);
+    const { token, signerId } = await externalToken(joined, { user, file: output, signal: stop });
     await writeIdentityFile(output, () => enrollByToken({ controller, ca, token, signerId, signal: stop }));
   } else await writeIdentityFile(output, async () => joinedFileOf(joined));
   // One of a former file with this name would be the session of another user.

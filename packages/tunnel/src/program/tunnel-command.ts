@@ -6,7 +6,7 @@ import type { Logger as Pino } from "pino";
 import { hostPort } from "../config/template.ts";
 import { SourceRoutes } from "../intercept/local-ranges.ts";
 import type { Interceptor } from "../interceptor.ts";
-import { externalToken } from "../login/external-login.ts";
+import { describedToken, externalToken } from "../login/external-login.ts";
 import { readJoinedIdentity } from "../login/joined-identity.ts";
 import { SessionFile } from "../login/session-file.ts";
 import { oneTimeCodeOf, TerminalUser, type User } from "../login/terminal.ts";
@@ -94,6 +94,12 @@ function start(
   };
 }
 
+/** Failures after which the same login may succeed later, and what they are. */
+const AWAY: Readonly<Record<string, string>> = {
+  CONTROLLER_UNREACHABLE: "the controller cannot be reached",
+  PROVIDER_UNREACHABLE: "the provider of the login cannot be reached",
+};
+
 /** @returns undefined when stopped meanwhile */
 async function logIn(
   file: string,
@@ -105,23 +111,33 @@ async function logIn(
   const options = { log, refreshIntervalMs, signal: stop, oneTimeCode: oneTimeCodeOf(user, file, stop) };
   const backoff = new Backoff(loginRetries);
   for (;;) {
+    let given: string | undefined;
     try {
       const joined = await readJoinedIdentity(file);
       if (joined === undefined) return await SdkOverlay.load(file, options);
       const { controller, ca, login } = joined;
-      const token = async () => (await externalToken(joined, user, stop)).token;
+      const token = async () => {
+        given = (await externalToken(joined, { user, file, signal: stop })).token;
+        return given;
+      };
       // A file always has a next token; only users are spared a login.
       const kept = login.tokenFile === undefined ? { store: new SessionFile(file, log) } : {};
       return await SdkOverlay.login({ controller, ca, token, ...kept }, options);
     } catch (error) {
       if (stop.aborted) return undefined;
       const isKnown = error instanceof AuthenticationError || error instanceof ControllerError;
-      if (!isKnown || error.code !== "CONTROLLER_UNREACHABLE") throw error;
+      const away = isKnown ? AWAY[error.code] : undefined;
+      if (!isKnown || away === undefined) throw given === undefined ? error : withToken(error, given);
       const retryMs = backoff.next();
-      log.warn({ file, reason: error.message, retryMs }, "the controller cannot be reached");
+      log.warn({ file, reason: error.message, retryMs }, away);
       await pause(retryMs, stop);
     }
   }
+}
+
+function withToken(error: unknown, token: string): unknown {
+  if (!(error instanceof AuthenticationError) || error.code !== "CREDENTIALS_REFUSED") return error;
+  return new AuthenticationError(error.code, `${error.message} ${describedToken(token)}`, { cause: error });
 }
 
 async function interceptorOf(
