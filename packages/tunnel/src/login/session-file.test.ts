@@ -6,6 +6,7 @@ import type { Logger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { MAX_SESSION_BYTES, SessionFile, sessionFileOf } from "./session-file.ts";
 
+const CONTROLLER = "https://ctrl.example:1280";
 const SESSION: KeptSession = {
   ...{ apiSessionId: "s", identityId: "i", identityName: "me", refreshToken: "secret-token" },
   bound: { certPem: "cert", keyPem: "key" },
@@ -21,7 +22,7 @@ beforeEach(async () => {
   logged = [];
   const note = (fields: object) => void logged.push(fields);
   const log: Logger = { debug: note, info: note, warn: note, error: note };
-  file = new SessionFile(identity, log);
+  file = new SessionFile(identity, CONTROLLER, log);
 });
 
 afterEach(() => rm(folder, { recursive: true }));
@@ -53,7 +54,10 @@ test("a former file that others could read is replaced, not written into", async
 test.each([
   ["a part of a session", JSON.stringify(SESSION).slice(0, -20)],
   ["something else", '{"refreshToken": "secret-token"}'],
-  ["a file without end", JSON.stringify({ ...SESSION, identityName: "a".repeat(MAX_SESSION_BYTES) })],
+  [
+    "a file without end",
+    JSON.stringify({ controller: CONTROLLER, ...SESSION, identityName: "a".repeat(MAX_SESSION_BYTES) }),
+  ],
 ])("%s is none, and the log does not repeat it", async (_what, text) => {
   await writeFile(sessionFileOf(identity), text, { mode: 0o600 });
   expect(await file.read()).toBeUndefined();
@@ -75,9 +79,21 @@ test("a session in a volume of Kubernetes, whose group can read it, goes on", as
   expect([await file.read(), logged]).toEqual([SESSION, []]);
 });
 
+test("a session at another controller is not shown to this one", async () => {
+  await file.write(SESSION);
+  const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+  expect(await new SessionFile(identity, "https://else.example", silent).read()).toBeUndefined();
+  expect(await file.read()).toEqual(SESSION);
+});
+
 test("a session that cannot be written leaves the former one", async () => {
   await file.write(SESSION);
-  const gone = new SessionFile(join(folder, "nowhere", "me.json"), { debug() {}, info() {}, warn() {}, error() {} });
+  const gone = new SessionFile(join(folder, "nowhere", "me.json"), CONTROLLER, {
+    debug() {},
+    info() {},
+    warn() {},
+    error() {},
+  });
   await expect(gone.write(SESSION)).rejects.toThrow("ENOENT");
-  expect(JSON.parse(await readFile(sessionFileOf(identity), "utf8"))).toEqual(SESSION);
+  expect(JSON.parse(await readFile(sessionFileOf(identity), "utf8"))).toEqual({ controller: CONTROLLER, ...SESSION });
 });

@@ -6,6 +6,8 @@ import type { Logger } from "@sallyport/wire";
 import { z } from "zod";
 
 const keptSession = z.object({
+  /** Whose session it is: another controller must not be shown its token. */
+  controller: z.string(),
   apiSessionId: z.string(),
   identityId: z.string(),
   identityName: z.string(),
@@ -26,12 +28,15 @@ export function sessionFileOf(identityFile: string): string {
 /** The session of an identity between two runs, in a file that only its owner reads. */
 export class SessionFile implements SessionStore {
   readonly #file: string;
+  readonly #controller: string;
   readonly #log: Logger;
   /** The last one that was given is the one that stays. */
   readonly #work = new SerialQueue();
 
-  constructor(identityFile: string, log: Logger) {
+  /** @param controller `https://host:port`, of the identity file as it is now */
+  constructor(identityFile: string, controller: string, log: Logger) {
     this.#file = sessionFileOf(identityFile);
+    this.#controller = controller;
     this.#log = log;
   }
 
@@ -39,7 +44,9 @@ export class SessionFile implements SessionStore {
   async read(): Promise<KeptSession | undefined> {
     return await this.#work.run(async () => {
       try {
-        return keptSession.parse(JSON.parse(await ownText(this.#file)));
+        const { controller, ...session } = keptSession.parse(JSON.parse(await ownText(this.#file)));
+        if (controller === this.#controller) return session;
+        throw new ForeignFileError(`it is a session at ${controller}`);
       } catch (error) {
         const isMissing = error instanceof Error && "code" in error && error.code === "ENOENT";
         // What a parser says of the text may repeat it, and with it the token.
@@ -55,7 +62,7 @@ export class SessionFile implements SessionStore {
   async write(session: KeptSession | undefined): Promise<void> {
     await this.#work.run(async () => {
       if (session === undefined) await rm(this.#file, { force: true });
-      else await replace(this.#file, `${JSON.stringify(session)}\n`);
+      else await replace(this.#file, `${JSON.stringify({ controller: this.#controller, ...session })}\n`);
     });
   }
 }

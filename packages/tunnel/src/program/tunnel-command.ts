@@ -121,7 +121,7 @@ async function logIn(
         return given;
       };
       // A file always has a next token; only users are spared a login.
-      const kept = login.tokenFile === undefined ? { store: new SessionFile(file, log) } : {};
+      const kept = login.tokenFile === undefined ? { store: new SessionFile(file, controller, log) } : {};
       return await SdkOverlay.login({ controller, ca, token, ...kept }, options);
     } catch (error) {
       if (stop.aborted) return undefined;
