@@ -67,6 +67,7 @@ export class SessionFile implements SessionStore {
   }
 }
 
+/** The file holds a session, and not one to go on with. */
 class ForeignFileError extends Error {}
 
 /** A file that other users can read or write may be of their making: with it, this program would go on as whom they like. */
