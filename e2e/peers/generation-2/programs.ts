@@ -15,7 +15,8 @@ export function startPeer(generation: "1.6" | "2.x", folder: string, name: strin
   const command = generation === "1.6" ? peer.path : peer.generation2.path;
   return new Program({
     ...{ name, command, args, cwd: folder, logFile: join(folder, `${name}.log`) },
-    env: { ZITI_HOME: folder },
+    // A quickstart finds itself by a socket in the folder for temporary files, among those of all other programs that have one there.
+    env: { ZITI_HOME: folder, TMPDIR: folder },
   });
 }
 
@@ -130,24 +131,33 @@ async function online(cli: PeerCli, name: string): Promise<unknown> {
   return (await cli.listed("edge-routers", `name = "${name}"`))[0]?.isOnline;
 }
 
-/** Ids of the links between two routers that are up. */
-export async function linksBetween(cli: PeerCli, a: string, b: string): Promise<string[]> {
+/** A link of two routers. One that is made again may have the same id, and then a higher iteration. */
+export interface ListedLink {
+  readonly id: string;
+  readonly iteration: number;
+}
+
+/** The links between two routers that are up. */
+export async function linksBetween(cli: PeerCli, a: string, b: string): Promise<ListedLink[]> {
   const links = await cli.fabricListed("links");
   return links
     .filter((link) => link.state === "Connected" && endsOf(link) === [a, b].toSorted().join(" "))
-    .map(({ id }) => String(id));
+    .map(({ id, iteration }) => ({ id: String(id), iteration: Number(iteration) }));
 }
 
-/** Resolves once every two of these routers have a link, and these old ones are gone. */
-export async function allLinked(cli: PeerCli, names: readonly string[], gone: readonly string[] = []): Promise<void> {
+/** Resolves once every two of these routers have a link, other than these old ones. */
+export async function allLinked(
+  cli: PeerCli,
+  names: readonly string[],
+  gone: readonly ListedLink[] = [],
+): Promise<void> {
   const pairs = names.flatMap((a, index) => names.slice(index + 1).map((b) => [a, b] as const));
+  const isOld = ({ id, iteration }: ListedLink): boolean =>
+    gone.some((old) => old.id === id && old.iteration === iteration);
   await eventually(
     `links between all of ${names.join(", ")}`,
     async () => {
-      for (const [a, b] of pairs) {
-        const found = await linksBetween(cli, a, b);
-        if (found.every((id) => gone.includes(id))) return false;
-      }
+      for (const [a, b] of pairs) if ((await linksBetween(cli, a, b)).every(isOld)) return false;
       return true;
     },
     120_000,
