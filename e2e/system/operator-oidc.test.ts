@@ -2,7 +2,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AuthenticationError, Context } from "@sallyport/sdk";
+import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { NetworkConnection } from "../../operator/src/controller-client/connection.ts";
 import { conditionOf } from "../../operator/src/kube/conditions.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
 import { withLogin } from "../network/logins.ts";
@@ -53,6 +55,20 @@ describe("an operator that logs in by OIDC", { timeout: 60_000 }, () => {
     expect(await sessionsOf(scene)).toHaveLength(1);
     await scene.clear();
     await expect.poll(() => sessionsOf(scene)).toEqual([]);
+  });
+
+  test("counts logins and logouts as requests", async () => {
+    const seen: string[] = [];
+    const { endpoint, ca } = scene.network;
+    const connection = new NetworkConnection({
+      ...{ name: "default/main", endpoints: [endpoint], ca, log: silentLogger },
+      credentials: { method: "password", username: "admin", password: "admin" },
+      ...{ requestTimeoutMs: 10_000, maxRequestsPerSecond: 100 },
+      onRequest: (operation, status) => seen.push(`${operation} ${status}`),
+    });
+    await connection.client.listServices();
+    await connection.close();
+    expect(seen).toEqual(["listVersion 200", "oidc 200", "listServices 200", "oidc 200"]);
   });
 
   test("says why its login is refused, and comes in when that has passed", async () => {

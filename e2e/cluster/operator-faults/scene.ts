@@ -52,7 +52,7 @@ export interface Running {
 /** What is written while nothing is to do: by the operator's own count. Leases and reads are no writes. */
 export const KUBERNETES_WRITES = /^rest_client_requests_total\{.*method="(POST|PUT|PATCH|APPLY|DELETE)"/;
 export const NETWORK_WRITES =
-  /^sallyport_operator_api_requests_total\{method="(POST|PUT|PATCH|DELETE)",resource="(?!authenticate|current-api-session)/;
+  /^sallyport_operator_api_requests_total\{method="(POST|PUT|PATCH|DELETE)",resource="(?!authenticate|current-api-session|oidc)/;
 
 /** Everything that the operator makes or writes, besides events and Leases. */
 const WRITTEN: readonly ResourceKind[] = [

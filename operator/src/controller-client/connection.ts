@@ -32,7 +32,7 @@ export interface ConnectionOptions {
   readonly requestTimeoutMs: number;
   readonly maxRequestsPerSecond: number;
   readonly log: Logger;
-  /** Every request, as it ends; `status` 0: no answer came. */
+  /** Every request, as it ends; `status` 0: no answer came. A login by OIDC, a refresh and a logout count as one each, called `oidc`. */
   readonly onRequest?: (operation: string, status: number, seconds: number) => void;
   /**
    * The network answers again after it didn't, or took a login after it refused one: what waited for it should be looked at. Not told more often than
@@ -271,6 +271,7 @@ export class NetworkConnection {
         place: () => ({ ...this.#place(endpoints[this.#endpoint] ?? endpoints[0]), path }),
         credentials,
         signal,
+        counted: (work) => this.#counted("oidc", work),
         onRefused: (session) => {
           log.info({ network: name }, "the network has ended the session; the next request begins another one");
           this.#drop(session);
@@ -332,10 +333,14 @@ export class NetworkConnection {
   async #exchange(endpoint: number, id: string, input: object, options: CallOptions): Promise<unknown> {
     const call = (this.#clients[endpoint] as unknown as Readonly<Record<string, AnyCall>>)[id];
     if (call === undefined) throw new TypeError(`the Management API has no operation ${id}`);
+    return await this.#counted(id, () => call(input, options));
+  }
+
+  async #counted<T>(id: string, work: () => Promise<T>): Promise<T> {
     const startedAt = performance.now();
     const done = (status: number): void => this.#o.onRequest?.(id, status, (performance.now() - startedAt) / 1000);
     try {
-      const answer = await call(input, options);
+      const answer = await work();
       done(200);
       return answer;
     } catch (error) {

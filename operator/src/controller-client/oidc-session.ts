@@ -36,14 +36,17 @@ interface OidcSessionParts {
   readonly place: () => ClientOptions & { readonly path: string };
   readonly credentials: Credentials;
   readonly signal: AbortSignal;
+  /** Does the work, and counts it as a request. */
+  readonly counted: <T>(work: () => Promise<T>) => Promise<T>;
   /** The session has ended. */
   readonly onRefused: (session: HeldSession) => void;
   readonly onFailed: (error: unknown) => void;
 }
 
 /** Logs in by OpenID Connect, and keeps the tokens fresh until the session is stopped. @throws ApiError, ApiTransportError */
-export async function oidcSession({ place, credentials, signal, ...on }: OidcSessionParts): Promise<SessionAnswer> {
-  const once = <T>(work: (login: OidcLogin) => Promise<T>): Promise<T> => OidcLogin.once(place(), work);
+export async function oidcSession(parts: OidcSessionParts): Promise<SessionAnswer> {
+  const { place, credentials, signal, counted, ...on } = parts;
+  const once = <T>(work: (login: OidcLogin) => Promise<T>): Promise<T> => counted(() => OidcLogin.once(place(), work));
   const factor = await firstFactor(credentials);
   const answer = await once((login) => login.start(factor, {}, signal));
   if (answer.kind === "factors") {

@@ -81,7 +81,9 @@ const redirects = (description: string) =>
 
 /** Fields of the controller's `edge.oidc` under their own names. Without a value the controller's default applies. */
 const oidc = struct("Logins by OIDC, with which programs of OpenZiti 2.x and web consoles log in.", {
-  enabled: flag("Whether clients may log in by OIDC. Without it they use the login of OpenZiti 1.x.").optional(),
+  enabled: flag(
+    "Whether clients may log in by OIDC, which is the default. If not, they use the login of OpenZiti 1.x.",
+  ).optional(),
   accessToken: duration("Lifetime of an access token.", { min: "1m", max: "24h" }).optional(),
   idToken: duration("Lifetime of an id token.", { min: "1m", max: "24h" }).optional(),
   refreshToken: duration(
