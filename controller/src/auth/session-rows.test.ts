@@ -24,6 +24,8 @@ function harness() {
   const log = new ScriptedLog();
   const reads: string[] = [];
   let whileReading = (): void => undefined;
+  let isComparable = true;
+  let compared = 0;
   const errors: object[] = [];
   /** What the database has of a row; the test changes it. */
   const stored = new Map<string, { config_types: string[] } | undefined>();
@@ -41,6 +43,8 @@ function harness() {
       return token.startsWith("none") ? undefined : rowOf(token);
     },
     loadAll: async (tokens) => {
+      if (!isComparable) throw new Error("no answer");
+      compared += tokens.length;
       const found = tokens.filter((token) => !stored.has(token) || stored.get(token) !== undefined).map(rowOf);
       whileReading();
       return found;
@@ -53,6 +57,10 @@ function harness() {
     reads,
     errors,
     stored,
+    compared: () => compared,
+    neverCompared: () => {
+      isComparable = false;
+    },
     duringTheNextRead: (work: () => void) => {
       whileReading = () => {
         whileReading = () => undefined;
@@ -121,9 +129,26 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("a row is read again after ten minutes at the latest, not all at the same time", async () => {
+it("10,000 rows that are in use are read once, and compared with the database from then on", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
-  const { rows, reads } = harness();
+  const { rows, reads, compared } = harness();
+  const tokens = Array.from({ length: 10_000 }, (_, i) => `t${i}`);
+  for (const token of tokens) await rows.find(token);
+  const before = compared();
+  for (let quarter = 0; quarter < 4 * 30; quarter++) {
+    vi.advanceTimersByTime(15_001);
+    for (let at = quarter % 10; at < tokens.length; at += 10) await rows.find(`t${at}`);
+  }
+  expect(reads).toHaveLength(10_000);
+  // Each at least every five minutes, and a thousand at once.
+  expect(compared() - before).toBeGreaterThan(6 * 10_000);
+  expect(compared() - before).toBeLessThanOrEqual(4 * 30 * 1_000);
+});
+
+it("a row that is not compared is read again after ten minutes at the latest, not all at the same time", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const { rows, reads, neverCompared } = harness();
+  neverCompared();
   const tokens = Array.from({ length: 100 }, (_, i) => `t${i}`);
   const readAll = async () => {
     for (const token of tokens) await rows.find(token);

@@ -28,12 +28,17 @@ interface Kept<T> {
 
 /** About 1.5 KB each. */
 export const MAX_ROWS = 25_000;
-/** Limits the effect of a writer that forgets to append to the change log; rows that were read together are not read together again. */
+/**
+ * Limits the effect of a writer that forgets to append to the change log: a row that was not compared with the database for so long is read again. Rows that
+ * were read together are not read together again.
+ */
 const LIFE_MS = 600_000;
 const SPREAD = 0.1;
-/** How often kept rows are compared with the database, and how many: those that were kept for longest. */
+/** How often kept rows are compared with the database, and how many at once: those that were read or compared longest ago. */
 const COMPARE_MS = 60_000;
 const MAX_COMPARED = 1_000;
+/** While there are more: 25,000 take their turn in less than the life of a row. */
+const COMPARE_MORE_MS = 15_000;
 
 /**
  * The rows that requests read first, by token, kept in memory until the change log says that they may differ. Every look-up waits until it knows all earlier
@@ -90,18 +95,26 @@ export class SessionRows<T extends OwnedSession> {
     this.#byIdentity.set(row.identity_id, tokens.add(token));
   }
 
-  /** Finds rows that differ from the database although no change was logged: some writer forgets to append to the log. */
+  /**
+   * Finds rows that differ from the database although no change was logged: some writer forgets to append to the log. Those that do not differ are as good as
+   * read, so that in the long run no request reads one.
+   */
   async #compare(): Promise<void> {
     this.#compareAt = performance.now() + COMPARE_MS;
     const { changes, loadAll, log } = this.#parts;
     const kept = [...this.#rows.entries().take(MAX_COMPARED)];
+    if (kept.length === MAX_COMPARED) this.#compareAt = performance.now() + COMPARE_MORE_MS;
     try {
       const rows = await loadAll(kept.map(([token]) => token));
       // What differs because it was changed meanwhile is forgotten by then.
       await changes.noticed();
       const stored = new Map(rows.map((row) => [row.token, row]));
       for (const [token, one] of kept) {
-        if (this.#rows.get(token) !== one || isSame(one.row, stored.get(token))) continue;
+        if (this.#rows.get(token) !== one) continue;
+        if (isSame(one.row, stored.get(token))) {
+          this.#keep(token, one.row);
+          continue;
+        }
         this.forget(token);
         const { id: apiSessionId, identity_id: identityId } = one.row;
         const message =
