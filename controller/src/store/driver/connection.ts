@@ -4,7 +4,7 @@ import type pg from "pg";
 import type { Outage } from "../outage.ts";
 import { EPOCH_OVER } from "../postgres/epoch.ts";
 import type { HolderLock } from "../postgres/holder-lock.ts";
-import { ask, LONG_ANSWER_MS, StoreClient } from "../postgres/store-client.ts";
+import { ask, LONG_ANSWER_MS, StoreClient, socketOf } from "../postgres/store-client.ts";
 import { isForgotten } from "../request-signal.ts";
 import type { StatementOptions, StoreQuery } from "./statement.ts";
 
@@ -100,6 +100,8 @@ export class StoreConnection implements DatabaseConnection {
     if (transaction === "commit") this.#isInTransaction = false;
     if (options.appendsChanges) this.#hasAppended = true;
     if (options.isPipelined && this.#isInTransaction) {
+      // It goes out with the next one, in one write.
+      if (this.#pipelined.length === 0) socketOf(this.#client).cork();
       const answer = send();
       answer.catch(() => undefined);
       this.#pipelined.push(answer);
@@ -126,6 +128,7 @@ export class StoreConnection implements DatabaseConnection {
     try {
       const answer = send();
       if (earlier.length === 0) return await answer;
+      socketOf(this.#client).uncork();
       answer.catch(() => undefined);
       // What failed first is the reason; the server refuses, or rolls back, all that follows in the transaction.
       for (const each of earlier) await each;
