@@ -201,14 +201,19 @@ describe("applications on the SDK", { timeout: 120_000 }, () => {
     });
 
     it("get a new session when theirs was ended, without noticing", async () => {
-      (await client.dial("Web")).destroy();
-      const { data } = await network.management.listSessions({ query: { filter: 'type = "Dial"', limit: 100 } });
-      expect(data.length).toBeGreaterThan(0);
-      for (const session of data) await network.management.deleteSession({ params: { id: session.id } });
+      const { management } = network;
+      const { id } = await client.identity();
+      const own = async () => {
+        const { data } = await management.listAPISessions({ query: { limit: 500 } });
+        return data.flatMap((session) => (session.identity.id === id ? [session.id] : []));
+      };
+      const former = await own();
+      expect(former).toHaveLength(1);
+      await management.deleteAPISessions({ params: { id: former[0] ?? "" } });
       await eventually("a connection by a new session", async () => {
         (await client.dial("Web")).destroy();
-        const now = await network.management.listSessions({ query: { filter: 'type = "Dial"', limit: 100 } });
-        return now.data.some((session) => !data.some((old) => old.id === session.id));
+        const now = await own();
+        return now.length === 1 && now[0] !== former[0];
       });
     });
 
