@@ -2,16 +2,18 @@
  * A Network that the operator runs, from its first day to its last: a fake API server on one side, our real controller on the other, started from what was
  * rendered.
  */
+import dns from "node:dns";
 import { createClient } from "@sallyport/api";
 import { createCsr } from "@sallyport/wire";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { networkReconciler } from "../../operator/src/kinds/network/reconcile.ts";
 import { overlayServiceReconciler } from "../../operator/src/kinds/overlay-service/reconcile.ts";
 import { conditionOf } from "../../operator/src/kube/conditions.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../../operator/src/kube/kinds.ts";
 import type { KindReconciler } from "../../operator/src/loop/kind-reconciler.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
+import { loginOfRun } from "../network/logins.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { ControllerPods } from "./controller-pods.ts";
 
@@ -38,13 +40,18 @@ const text = (holder: Holder | undefined, key: string): string =>
   Buffer.from(holder?.data?.[key] ?? "", "base64").toString();
 const times = { refusedLoginMs: 300, limitedMs: 100 };
 const reconcilers = [
-  networkReconciler({ controllerImage: "sallyport/controller:test", reach: "advertised", times }),
+  networkReconciler({ controllerImage: "sallyport/controller:test", times }),
   overlayServiceReconciler,
 ] as unknown as KindReconciler[];
 
 const managed = (changes: object = {}) => ({
   external: null,
-  managed: { port, exposure: { type: "ClusterIP", hostname: "localhost" }, oidc: { enabled: true }, ...changes },
+  managed: {
+    port,
+    exposure: { type: "ClusterIP", hostname: "localhost" },
+    oidc: { enabled: loginOfRun() === "oidc" },
+    ...changes,
+  },
 });
 
 type Management = ReturnType<typeof createClient<"management">>;
@@ -68,7 +75,17 @@ async function within<T>(
 }
 const asAdmin = <T>(use: (client: Management) => Promise<T>) => within(undefined, use);
 
+/** The names of Services lead to this machine, as a cluster's name server leads to the pod. */
+function resolveServices(): void {
+  const { lookup } = dns;
+  type Done = (error: NodeJS.ErrnoException | null, address: string | dns.LookupAddress[], family: number) => void;
+  const resolve = (name: string, options: dns.LookupOptions, done: Done) =>
+    lookup(name.endsWith(".svc") ? "localhost" : name, options, done);
+  vi.spyOn(dns, "lookup").mockImplementation(resolve as unknown as typeof lookup);
+}
+
 beforeAll(async () => {
+  resolveServices();
   scratch = makeScratch("operator-network");
   [port = 0] = await freePorts(1);
   t = await startOperator({ reconcilers, patienceMs: PATIENCE_MS, now: () => new Date(Date.now() + ahead) });
@@ -78,6 +95,7 @@ beforeAll(async () => {
 }, 300_000);
 
 afterAll(async () => {
+  vi.restoreAllMocks();
   await t?.close();
   await pods?.close();
   if (scratch !== undefined) removeScratch(scratch);
