@@ -70,16 +70,20 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
   test("becomes an entity, is enrolled and online by its rendered file and token, and then nothing is written", async () => {
     await start();
     await operator.apply("EdgeRouter", "eu", { ...(await reachable()), roleAttributes: ["eu"] });
+    await operator.ready("EdgeRouter", "eu");
+    // It is online before it has the whole data model.
+    await expect
+      .poll(() => routersOf(operator.read("EdgeRouter", "eu"))[0], { timeout: 60_000 })
+      .toMatchObject({
+        ordinal: 0,
+        name: "eu-0",
+        verified: true,
+        online: true,
+        everOnline: true,
+        syncStatus: "SYNC_DONE",
+      });
     const ready = await operator.ready("EdgeRouter", "eu");
     const [router] = routersOf(ready);
-    expect(router).toMatchObject({
-      ordinal: 0,
-      name: "eu-0",
-      verified: true,
-      online: true,
-      everOnline: true,
-      syncStatus: "SYNC_DONE",
-    });
     expect(ready.status).toMatchObject({ replicas: 1, readyReplicas: 1, onlineReplicas: 1, observedGeneration: 1 });
     expect(healthOf(ready as Judged).health).toBe("Current");
     expect(await entity(router?.id)).toMatchObject({
