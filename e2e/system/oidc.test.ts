@@ -1,13 +1,17 @@
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { get } from "node:https";
 import { join } from "node:path";
-import { Context, type IdentityFile } from "@sallyport/sdk";
+import { json } from "node:stream/consumers";
+import { Context, type EdgeConnection, type IdentityFile } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { NetworkConnection } from "../../operator/src/controller-client/connection.ts";
+import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
+import { hostEcho } from "../network/hosted-echo.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
-/** What the SDK asks a controller; dials over routers are not here. */
 describe("the SDK at a controller that announces OpenID Connect", { timeout: 120_000 }, () => {
   const folder = makeScratch("oidc");
   const logged: { readonly kind?: string; readonly message: string }[] = [];
@@ -89,4 +93,78 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
     await connection.close();
     await eventually("the session has ended", async () => !(await sessionsOf(first.identityId)).includes(second.id));
   });
+
+  describe("with a service that is hosted and dialled by access tokens", () => {
+    let host: Context;
+    let client: Context;
+
+    beforeAll(async () => {
+      host = await Context.load(declared.hostFile, { log });
+      client = await Context.load(declared.clientFile, { log });
+      await hostEcho(host, "echo");
+      await dialsAgain();
+      expect(kinds()).toEqual(["oidc", "oidc"]);
+    }, 120_000);
+    afterAll(async () => {
+      await client?.close();
+      await host?.close();
+    });
+
+    const dial = () => client.dial("echo", { allowHalfOpen: true });
+    /** A network that is coming back may refuse for a while. */
+    const dialsAgain = () =>
+      eventually("dials work", async () => exchange(await dial(), 1, 50_000).then(() => true), 60_000);
+    const opened = async (): Promise<EdgeConnection> => {
+      const socket = await dial();
+      socket.on("error", () => {});
+      await goesOn(socket);
+      return socket;
+    };
+    const sessions = async () => {
+      const ids = await Promise.all([host, client].map(async (context) => (await context.identity()).id));
+      return (await Promise.all(ids.map(sessionsOf))).flat();
+    };
+    const rotate = (...more: string[]) =>
+      network.runToEnd(
+        "controller",
+        ...["pki", "rotate", join(network.folder, "controller", "controller.yml"), "--tokens", ...more],
+      );
+    const keys = async (): Promise<string[]> => {
+      const { id } = JSON.parse(readFileSync(declared.clientFile, "utf8")) as IdentityFile;
+      const tls = { ca: (id.ca ?? "").replace(/^pem:/, ""), allowPartialTrustChain: true };
+      const asked = get({ host: "localhost", port: network.port, path: "/oidc/keys", agent: false, ...tls });
+      const [response] = await once(asked, "response");
+      return ((await json(response)) as { keys: { kid: string }[] }).keys.map(({ kid }) => kid);
+    };
+
+    it("sessions and circuits go on over the next key of tokens, and over a controller that was killed", async () => {
+      const [open, before, [key]] = [await opened(), await sessions(), await keys()];
+      expect(await rotate()).toMatchObject({ code: 0 });
+      await eventually("two keys", async () => (await keys()).length === 2);
+      await network.restartController("SIGKILL");
+      expect([(await keys()).length, (await keys())[0]]).toEqual([2, key]);
+      await goesOn(open);
+      await dialsAgain();
+      expect([await sessions(), kinds()]).toEqual([before, []]);
+    });
+
+    it("a key that is replaced at once ends all circuits and sessions, and the programs log in again", async () => {
+      const [open, before, former] = [await opened(), await sessions(), await keys()];
+      const ended = new Promise((resolve) => open.once("close", resolve));
+      expect(await rotate("--at-once")).toMatchObject({ code: 0 });
+      await ended;
+      await dialsAgain();
+      const [after, [key, ...others]] = [await sessions(), await keys()];
+      expect(after.filter((id) => before.includes(id))).toEqual([]);
+      expect([former.includes(key ?? ""), others]).toEqual([false, []]);
+      expect(kinds()).toEqual(["oidc", "oidc"]);
+    });
+  });
 });
+
+/** Resolves when bytes have come back. */
+async function goesOn(socket: EdgeConnection): Promise<void> {
+  const back = once(socket, "data");
+  socket.write("still here");
+  await back;
+}
