@@ -68,10 +68,8 @@ describe.skipIf(EXECUTABLE === undefined)("a console's page in Chromium, on a we
     [readable = "", unreadable = ""] = pages.map(({ origin }) => origin);
     const allowed = `  web:\n    allowedOrigins: ["${readable}", "${unreadable}"]`;
     network = await startNetwork(join(folder, "network"), {
-      controllerSettings: (text) =>
-        text
-          .replace(/^api:$/m, `api:\n${allowed}`)
-          .replace(/^( {2}oidc:\n) {4}(?:# )?enabled: \w+$/m, "$1    enabled: true"),
+      login: "oidc",
+      controllerSettings: (text) => text.replace(/^api:$/m, `api:\n${allowed}`),
     });
     browser = await chromium.launch({ executablePath: EXECUTABLE ?? "", chromiumSandbox: false });
   });

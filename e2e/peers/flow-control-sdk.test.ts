@@ -9,7 +9,6 @@ import { PeerCli } from "../network/peer-cli.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { dropped } from "./counted.ts";
-import { withOidc } from "./oidc/network.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
@@ -44,7 +43,7 @@ describe.skipIf(peer.postureClient === "" || peer.isMissing).each([
 
     beforeAll(async () => {
       folder = makeScratch(`flow-sdk-${ourConnections}`);
-      network = await startNetwork(join(folder, "network"), { controllerSettings: withOidc });
+      network = await startNetwork(join(folder, "network"), { login: "oidc" });
     });
 
     afterAll(async () => {

@@ -6,7 +6,7 @@ import { each, losesItsRights, losesItsSession } from "./endings.ts";
 import { carries, OidcNetwork, type Pair, Stream } from "./network.ts";
 
 /** With the shortest life that access tokens can have. SDKs renew them after half a minute or later. */
-const SETTINGS = "\n    accessToken: 1m";
+const ACCESS_TOKEN = "1m";
 /** So often that the tokens of the login, and what routers allow for wrong clocks, are over. */
 const REFRESHES = 3;
 const REFRESHED_MS = 240_000;
@@ -19,7 +19,7 @@ describe.skipIf(peer.isMissing || peer.postureClient === "")(
     const streams: Stream[] = [];
 
     beforeAll(async () => {
-      oidc = await OidcNetwork.start("oidc-lasting", { settings: SETTINGS, keyType: "rsa" });
+      oidc = await OidcNetwork.start("oidc-lasting", { accessToken: ACCESS_TOKEN, keyType: "rsa" });
       for (const whose of ["OpenZiti's router", "our routers"] as const) {
         for (const kind of ["ziti tunnel", "an application"] as const) pairs.push(await oidc.startPair(kind, whose));
       }

@@ -37,8 +37,8 @@ export type Whose = keyof typeof ROUTERS;
 export type Kind = keyof typeof PROGRAMS;
 
 export interface OidcNetworkOptions {
-  /** Lines of `edge.oidc`, below `enabled`. */
-  readonly settings?: string;
+  /** Life of access tokens, as in the controller's file. */
+  readonly accessToken?: string;
   /** Type of the keys; EC when absent. The SDK of `ziti tunnel` v1.6.0 takes id tokens with RSA signatures only. */
   readonly keyType?: "rsa";
 }
@@ -49,11 +49,6 @@ interface SessionEvent {
   readonly event_type: string;
   readonly type: string;
   readonly identity_id: string;
-}
-
-/** The controller's file with logins by OIDC. */
-export function withOidc(text: string, settings = ""): string {
-  return text.replace(/^( {2}oidc:\n) {4}(?:# )?enabled: \w+$/m, `$1    enabled: true${settings}`);
 }
 
 /** Our controller with logins by OIDC, our routers `r1` and `r2`, and OpenZiti's `theirs`. */
@@ -70,11 +65,12 @@ export class OidcNetwork {
     this.#target = target;
   }
 
-  static async start(name: string, { settings = "", keyType }: OidcNetworkOptions = {}): Promise<OidcNetwork> {
+  static async start(name: string, { accessToken = "30m", keyType }: OidcNetworkOptions = {}): Promise<OidcNetwork> {
     const folder = makeScratch(name);
     const network = await startNetwork(join(folder, "network"), {
       ...(keyType !== undefined && { controllerArgs: ["--key-type", keyType] }),
-      controllerSettings: (text) => `${withOidc(text, settings)}${JOURNAL}`,
+      login: "oidc",
+      controllerSettings: (text) => text.replace(/^( {4})# (accessToken:) \w+$/m, `$1$2 ${accessToken}`) + JOURNAL,
     });
     const made = new OidcNetwork(folder, network, await startEcho());
     try {
@@ -119,11 +115,7 @@ export class OidcNetwork {
     return made;
   }
 
-  /** Kinds of the API sessions of an identity. */
-  async loginsOf(identityId: string): Promise<string[]> {
-    return (await this.sessionsOf(identityId)).map(({ token }) => (token === "" ? "oidc" : "legacy"));
-  }
-
+  /** The API sessions of an identity; those by OIDC have no token. */
   async sessionsOf(identityId: string): Promise<{ readonly id: string; readonly token: string }[]> {
     const { data } = await this.network.management.listAPISessions({ query: { limit: 500 } });
     return data.filter((session) => session.identity.id === identityId);
