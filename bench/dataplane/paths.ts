@@ -2,6 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { pause } from "@sallyport/async";
 import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
+import type { LoginKind } from "../../e2e/network/logins.ts";
 import { declareService, type Network, type NetworkOptions, startNetwork } from "../../e2e/network/network.ts";
 import { PeerCli } from "../../e2e/network/peer-cli.ts";
 import { type PeerNetwork, startPeerNetwork } from "../../e2e/network/peer-network.ts";
@@ -67,11 +68,9 @@ export class Paths {
     return this.#ours;
   }
 
-  /** The same for a row that is about the setting `edge.oidc.enabled`. */
-  async oursWithOidc(isEnabled: boolean): Promise<Network> {
-    return await this.#network(`ours-oidc-${isEnabled}`, {
-      controllerSettings: (text) => text.replace(/^( {2}oidc:\n)/m, `$1    enabled: ${isEnabled}\n`),
-    });
+  /** The same for a row about the ways to log in. */
+  async oursBy(login: LoginKind): Promise<Network> {
+    return await this.#network(`ours-by-${login}`, { login });
   }
 
   async #network(name: string, options: NetworkOptions): Promise<Network> {

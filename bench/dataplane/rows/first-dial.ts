@@ -12,8 +12,8 @@ const SERVICE = "first-dial";
 export async function firstDial(paths: Paths, effort: Effort): Promise<void> {
   const rounds = Math.max(3, Math.ceil(effort.circuits / 2 / SHARE));
   const clients = {
-    token: await startClient(paths, await paths.oursWithOidc(true), "token", rounds * SHARE),
-    session: await startClient(paths, await paths.oursWithOidc(false), "session", rounds * SHARE),
+    token: await startClient(paths, await paths.oursBy("oidc"), "token", rounds * SHARE),
+    session: await startClient(paths, await paths.oursBy("legacy"), "session", rounds * SHARE),
   };
   const times: Record<keyof typeof clients, number[]> = { token: [], session: [] };
   for (let round = 0; round < rounds; round++) {
