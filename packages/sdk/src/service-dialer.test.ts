@@ -83,7 +83,6 @@ async function dial(o: { signal?: AbortSignal } = {}): Promise<string> {
     learnRouters: async () => {
       asked.push("routers");
       learnt = listed;
-      return listed;
     },
   };
   const standing = {

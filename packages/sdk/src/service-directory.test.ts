@@ -22,13 +22,17 @@ beforeEach(() => {
       name,
       supportedProtocols: { tls: `tls://${name}.example:${port}` },
     }));
-  const detail = async () => {
+  const orGone = () => {
     if (isGone) throw Object.assign(Object.create(ApiError.prototype), { status: 404 });
+  };
+  const detail = async () => {
+    orGone();
     return { data: { id: "1", token: shown, edgeRouters: edgeRouters() } };
   };
-  const listServiceEdgeRouters = async () => ({
-    data: { edgeRouters: edgeRouters().map((router) => ({ ...router, isOnline: router.name !== "asia" })) },
-  });
+  const listServiceEdgeRouters = async () => {
+    orGone();
+    return { data: { edgeRouters: edgeRouters().map((router) => ({ ...router, isOnline: router.name !== "asia" })) } };
+  };
   const listServices = async () => ({ data: [], meta: { pagination: { limit: 10, offset: 0, totalCount: 0 } } });
   const listServiceUpdates = async () => ({ data: { lastChangeAt: "now" } });
   const api = {
@@ -85,6 +89,22 @@ describe("routers for dials without a session", () => {
     online = { eu: 1, asia: 3 };
     expect(known()).toBeUndefined();
     await services.learnRouters(service);
+  });
+
+  it("are asked for once, also by dials that come together, and again when the answer was a failure or came too late", async () => {
+    services.reset();
+    const learning = services.learnRouters(service);
+    expect(known()).toEqual([]);
+    await learning;
+    expect(known()).toEqual(["tls:eu.example:1"]);
+    services.reset();
+    const late = services.learnRouters(service);
+    services.reset();
+    await late;
+    expect(known()).toBeUndefined();
+    isGone = true;
+    await expect(services.learnRouters(service)).rejects.toThrow();
+    expect(known()).toBeUndefined();
   });
 
   it("are those that are online", () => {

@@ -95,17 +95,26 @@ export class ServiceDirectory {
     );
   }
 
-  /** The routers by which the service is dialled without a session; undefined: not asked for yet. */
+  /** The routers by which the service is dialled without a session; empty while they are asked for, undefined before. */
   routersOf(service: Service): readonly RouterAddress[] | undefined {
     return this.#routers.get(service.id);
   }
 
-  /** Asks the controller for them. @throws as `call` */
-  async learnRouters(service: Service): Promise<readonly RouterAddress[]> {
-    const { data } = await this.#session.call((api) => api.listServiceEdgeRouters({ params: { id: service.id } }));
-    const routers = routerAddresses(data.edgeRouters.filter(({ isOnline }) => isOnline));
-    this.#routers.set(service.id, routers);
-    return routers;
+  /** Asks the controller for them. Dials meanwhile find that they are asked for. @throws as `call` */
+  async learnRouters({ id }: Service): Promise<void> {
+    const none: readonly RouterAddress[] = [];
+    this.#routers.set(id, none);
+    let online: readonly RouterAddress[] | undefined;
+    try {
+      const { data } = await this.#session.call((api) => api.listServiceEdgeRouters({ params: { id } }));
+      online = routerAddresses(data.edgeRouters.filter(({ isOnline }) => isOnline));
+    } finally {
+      // They may have been forgotten meanwhile.
+      if (this.#routers.get(id) === none) {
+        if (online === undefined) this.#routers.delete(id);
+        else this.#routers.set(id, online);
+      }
+    }
   }
 
   /** Learns where the routers of dial sessions are now. Those that are away stay: they may return. @throws as `call` */
