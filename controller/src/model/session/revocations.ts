@@ -5,7 +5,7 @@ import type { Tags } from "../../store/schema.ts";
 import type { RevocationTable, RevocationType } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { EXPIRY_BATCH, inBatches } from "../expiry.ts";
-import { endApiSessions, widerType } from "./session-removal.ts";
+import { endApiSessions, REVOKED_AGAIN } from "./session-removal.ts";
 
 export type RevocationRow = Selectable<RevocationTable>;
 
@@ -132,8 +132,7 @@ export class Revocations {
       trx,
       sql`WITH made AS (INSERT INTO revocation AS r (id, type, expires_at, issued_before, tags)
         VALUES (${id}, ${type}, ${expiresAt}, ${issuedBefore}, ${JSON.stringify(tags)}::jsonb)
-        ON CONFLICT (id) DO UPDATE SET type = ${sql.raw(widerType("r"))}, tags = r.tags || excluded.tags,
-          expires_at = greatest(r.expires_at, excluded.expires_at), issued_before = greatest(r.issued_before, excluded.issued_before), updated_at = now()
+        ${sql.raw(REVOKED_AGAIN)}
         RETURNING id, type, expires_at)`,
       { changes: [{ kind: "revocation", op: "create", of: "made", before: REVOCATION_BEFORE }] },
     );

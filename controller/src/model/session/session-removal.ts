@@ -26,13 +26,14 @@ export const ENDED_API_SESSION = "id, token, identity_id, kind, access_until";
 const REVOCATION_MARGIN = "1 minute";
 
 /**
- * What an id that was revoked before is from now on. Ids of tokens, sessions and identities are never the same: who revokes one as what it is not, and then as
- * what it is, must not find the first in the way.
+ * What becomes of a revocation (`r`) when its id is revoked again: it keeps what holds for more tokens, and for longer. Ids of tokens, sessions and identities
+ * are never the same: who revokes one as what it is not, and then as what it is, must not find the first in the way.
  */
-export function widerType(before: string): string {
-  return `CASE WHEN 'IDENTITY' IN (${before}.type, excluded.type) THEN 'IDENTITY'
-    WHEN 'API_SESSION' IN (${before}.type, excluded.type) THEN 'API_SESSION' ELSE 'JTI' END`;
-}
+export const REVOKED_AGAIN = `ON CONFLICT (id) DO UPDATE SET
+      type = CASE WHEN 'IDENTITY' IN (r.type, excluded.type) THEN 'IDENTITY'
+        WHEN 'API_SESSION' IN (r.type, excluded.type) THEN 'API_SESSION' ELSE 'JTI' END,
+      identity_id = coalesce(r.identity_id, excluded.identity_id), issued_before = greatest(r.issued_before, excluded.issued_before),
+      expires_at = greatest(r.expires_at, excluded.expires_at), tags = r.tags || excluded.tags, updated_at = now()`;
 
 /**
  * A part of a statement that removes API sessions: `revoked` revokes the access tokens that are left of the removed rows in the part `of`, which returns
@@ -43,8 +44,7 @@ export function revokeEnded(of: string): string {
     INSERT INTO revocation AS r (id, type, identity_id, expires_at)
     SELECT id, 'API_SESSION', identity_id, access_until + interval '${REVOCATION_MARGIN}' FROM ${of}
     WHERE kind = 'oidc' AND access_until > now()
-    ON CONFLICT (id) DO UPDATE SET type = ${widerType("r")}, identity_id = coalesce(r.identity_id, excluded.identity_id),
-      expires_at = greatest(r.expires_at, excluded.expires_at), updated_at = now()
+    ${REVOKED_AGAIN}
     RETURNING id, type, expires_at)`;
 }
 
