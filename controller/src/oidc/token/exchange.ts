@@ -66,10 +66,9 @@ async function subjectOf(
   const { own } = provider.tokens;
   const limit = provider.authentication.checkLimit(call.request);
   if (given === "access_token") {
-    const checked = await own.access(token, limit);
-    const subject = await sessionOfToken(provider, call, client, "access token", checked);
+    const subject = await sessionOfToken(provider, call, client, "access token", await own.access(token, limit));
     // A stolen one must not become others without end.
-    return checked !== undefined && "claims" in checked ? { ...subject, until: checked.expiresAt } : subject;
+    return { ...subject, until: subject.expiresAt };
   }
   const subject = await sessionOfToken(provider, call, client, "refresh token", await own.refresh(token, limit));
   const { session, jti } = subject;

@@ -16,10 +16,18 @@ interface SessionClaims {
   readonly scopes: readonly string[];
 }
 
+/** A token that counts, with its session as it is now. */
+interface ShownToken {
+  readonly session: OidcSessionFacts;
+  readonly jti: string;
+  readonly scopes: readonly string[];
+  readonly expiresAt: Date;
+}
+
 /**
  * The session of a refresh or access token that a client shows.
  * @param what the token is, for the description
- * @returns `scopes`: those of the token that the session still has
+ * @returns `scopes`: those of the token that the session still has; `expiresAt`: when the token ends
  * @throws ApiError `invalid_grant`, `access_denied` without the certificate that the tokens need
  */
 export async function sessionOfToken(
@@ -28,7 +36,7 @@ export async function sessionOfToken(
   client: ClientId,
   what: "refresh token" | "access token",
   checked: Checked<SessionClaims> | undefined,
-): Promise<{ readonly session: OidcSessionFacts; readonly jti: string; readonly scopes: readonly string[] }> {
+): Promise<ShownToken> {
   if (checked === undefined) throw invalidGrant(what, "not a token of this network");
   if ("refused" in checked) {
     throw checked.refused === "expired"
@@ -48,7 +56,8 @@ export async function sessionOfToken(
   if (session.isBound && !(await provider.authentication.holdsCertificateOf(id, request))) {
     throw oauthError("access_denied", "peer certificate fingerprint does not match token");
   }
-  return { session, jti, scopes: session.session.scopes.filter((scope) => checked.claims.scopes.includes(scope)) };
+  const scopes = session.session.scopes.filter((scope) => checked.claims.scopes.includes(scope));
+  return { session, jti, scopes, expiresAt: checked.expiresAt };
 }
 
 function invalidGrant(what: string, detail: string): ApiError {
