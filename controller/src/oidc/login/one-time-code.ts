@@ -43,8 +43,9 @@ async function withCode(
   try {
     await pass(identity.id, fields.code ?? "", login, fields);
   } catch (error) {
-    const text = error instanceof ApiError ? PROBLEMS.get(error.code) : undefined;
-    if (!(error instanceof ApiError) || text === undefined || call.form !== "page") throw error;
+    if (!(error instanceof ApiError) || call.form !== "page") throw error;
+    const text = PROBLEMS.get(error.code);
+    if (text === undefined) throw error;
     const shown = error.code === "MFA_INVALID_TOKEN" ? fields.enrollmentId : undefined;
     return codePage(provider, login, { problem: { status: error.status, text }, enrollmentId: shown });
   }
