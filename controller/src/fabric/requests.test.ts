@@ -33,7 +33,7 @@ test.each([
   }
 });
 
-test("a refusal for now says so", () => {
+test("a refusal of a controller that is too busy says so by its hint", () => {
   expect(edgeError(EdgeRefusal.busy()).headers?.getU32(EdgeCtrlHeader.RetryHint)).toBe(RetryHint.TooBusy);
 });
 
