@@ -1,4 +1,5 @@
 /** Two controllers on one database: what one of them did, the other one knows with its next request. */
+import { decodeProtectedHeader } from "jose";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Answer, startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { PUBLISH_MS } from "../auth/tokens/token-keys.ts";
@@ -118,8 +119,7 @@ describe("what one controller takes away counts at the other with the next reque
 });
 
 describe("the key of tokens", () => {
-  const kidOf = (token: string) =>
-    JSON.parse(Buffer.from(token.split(".")[0] ?? "", "base64url").toString()).kid as string;
+  const kidOf = (token: string) => decodeProtectedHeader(token).kid;
   const publishedBy = async (client: OidcTestClient): Promise<string[]> =>
     (await client.get("/oidc/keys")).json.keys.map(({ kid }: { kid: string }) => kid);
 
