@@ -54,17 +54,20 @@ export class AttemptLimits {
   }
 
   /**
-   * A refused attempt takes nothing of the router's share: one client cannot use it up. The router is checked first: addresses that it makes up take no memory.
+   * A refused attempt takes nothing of the router's share: one client cannot use it up.
    * @throws ApiError 429 when too many attempts come from the address, or from the router
    */
-  admit({ key, router }: Origin): void {
+  admit(origin: Origin): void {
+    this.requireRoom(origin);
     if (!this.#enabled) return;
-    if (router !== undefined) refuseAfter(this.#ofRouters.wait(router), router);
-    refuseAfter(this.#attempts.take(key), key);
-    if (router !== undefined) this.#ofRouters.take(router);
+    this.#attempts.take(origin.key);
+    if (origin.router !== undefined) this.#ofRouters.take(origin.router);
   }
 
-  /** Counts nothing. @throws ApiError 429 when another attempt would be one too many */
+  /**
+   * Counts nothing. The router is checked before the addresses, which it can make up: those of a refused one take no memory.
+   * @throws ApiError 429 when another attempt would be one too many
+   */
   requireRoom({ key, router }: Origin): void {
     if (!this.#enabled) return;
     if (router !== undefined) refuseAfter(this.#ofRouters.wait(router), router);
