@@ -100,10 +100,9 @@ export class SessionRows<T extends OwnedSession> {
    * read, so that in the long run no request reads one.
    */
   async #compare(): Promise<void> {
-    this.#compareAt = performance.now() + COMPARE_MS;
     const { changes, loadAll, log } = this.#parts;
     const kept = [...this.#rows.entries().take(MAX_COMPARED)];
-    if (kept.length === MAX_COMPARED) this.#compareAt = performance.now() + COMPARE_MORE_MS;
+    this.#compareAt = performance.now() + (kept.length < MAX_COMPARED ? COMPARE_MS : COMPARE_MORE_MS);
     try {
       const rows = await loadAll(kept.map(([token]) => token));
       // What differs because it was changed meanwhile is forgotten by then.
