@@ -3,7 +3,6 @@ import type { UsableNetwork } from "../controller-client/network-clients.ts";
 import type { ConditionDraft } from "../kube/conditions.ts";
 import type { ResourceKind } from "../kube/kinds.ts";
 import type {
-  AnyResource,
   FollowContext,
   KindReconciler,
   Outcome,
@@ -14,9 +13,10 @@ import type {
 import { entityConditions, OBSERVED, syncedReason, unready, wasObserved } from "../loop/status.ts";
 import type { BaseStatus, Resource } from "../resources/kind-definition.ts";
 import type { Collection } from "./collection.ts";
+import { knownReferences } from "./known-references.ts";
 import { ownerOf } from "./ownership.ts";
 import { type EntityKind, type EntitySpec, type FoundEntity, networkRefOf } from "./plan.ts";
-import { missingReason, missingText, type Reference, type Referenced, resolveReferences } from "./references.ts";
+import { missingReason, missingText } from "./references.ts";
 import { EntitySync, type SyncResult } from "./sync.ts";
 
 /** Status of a kind that stands for one entity. */
@@ -107,13 +107,10 @@ export function entityReconciler<
     const network = context.networks.forNetwork(networkRefOf(resource));
     const more = (await wiring.lookUp?.(resource, context, network)) ?? ({} as More);
     if (more instanceof LookUpProblem) return outcomeOfProblem(resource, more);
-    const find = ({ kind: of, name }: Reference): Referenced | undefined =>
-      context.known.resource<AnyResource & Referenced>(of, namespace, name);
-    const references = resolveReferences(entity.references(resource.spec), resource.spec.networkRef.name, find);
     const surroundings = {
       owner: ownerOf(resource, context.cluster),
       scope: { ...network.settings, namespace },
-      references,
+      references: knownReferences(resource, entity.references(resource.spec), context.known),
       ...more,
     };
     let identified: string | undefined;

@@ -76,6 +76,23 @@ export function idsOf(
 export const named = (kind: ReferencedKind, refs: readonly { readonly name: string }[] | undefined): Reference[] =>
   (refs ?? []).map(({ name }) => ({ kind, name }));
 
+/** Fields of a spec that give an entity configs. */
+interface ConfigFields {
+  readonly configRefs?: readonly { readonly name: string }[] | undefined;
+  readonly configIds?: readonly string[] | undefined;
+}
+
+export const configReferences = ({ configRefs }: ConfigFields): Reference[] => named("ServiceConfig", configRefs);
+
+/** Ids of the configs of a spec, a sorted set, and the references that have none. */
+export function configsOf(
+  spec: ConfigFields,
+  resolved: ResolvedReferences,
+): { readonly configs: readonly string[]; readonly missing: readonly MissingReference[] } {
+  const { ids, missing } = idsOf(configReferences(spec), resolved);
+  return { configs: sortedSet([...ids, ...(spec.configIds ?? [])]), missing };
+}
+
 const PROBLEMS: Readonly<Record<ReferenceProblem, string>> = {
   NotFound: "does not exist",
   NotReady: "has no id in the network yet",

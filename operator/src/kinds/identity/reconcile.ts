@@ -1,14 +1,15 @@
 import type { ManagementClient } from "../../controller-client/connection.ts";
 import type { UsableNetwork } from "../../controller-client/network-clients.ts";
+import { knownReferences } from "../../entity/known-references.ts";
 import { ownerOf } from "../../entity/ownership.ts";
 import { networkRefOf, type Surroundings } from "../../entity/plan.ts";
 import { conditionsOfSync } from "../../entity/reconcile.ts";
-import { type MissingReference, type Reference, type Referenced, resolveReferences } from "../../entity/references.ts";
+import type { MissingReference } from "../../entity/references.ts";
 import { EntitySync } from "../../entity/sync.ts";
 import { conditionOf } from "../../kube/conditions.ts";
 import type { EventNote } from "../../kube/events/recorder.ts";
 import { KINDS, type SecretObject } from "../../kube/kinds.ts";
-import type { AnyResource, KindReconciler, Outcome } from "../../loop/kind-reconciler.ts";
+import type { KindReconciler, Outcome } from "../../loop/kind-reconciler.ts";
 import { syncedReason } from "../../loop/status.ts";
 import { ANNOTATIONS, identityKind } from "../../resources/group.ts";
 import { networkSecretProblem } from "../network/interface.ts";
@@ -186,13 +187,10 @@ class IdentityReconcile {
   #surroundings(): Surroundings {
     const { cluster, known } = this.#context;
     const { metadata, spec } = this.#resource;
-    const { namespace } = metadata;
     const all = [...identityEntity.references(spec), ...serviceConfigReferences(spec)];
-    const find = ({ kind, name }: Reference): Referenced | undefined =>
-      known.resource<AnyResource & Referenced>(kind, namespace, name);
-    const references = resolveReferences(all, spec.networkRef.name, find);
+    const references = knownReferences(this.#resource, all, known);
     const { roleScope, isTenant } = this.#network.settings;
-    const scope = { roleScope, isTenant, namespace };
+    const scope = { roleScope, isTenant, namespace: metadata.namespace };
     return { owner: ownerOf(entityOf(this.#resource), cluster), scope, references };
   }
 

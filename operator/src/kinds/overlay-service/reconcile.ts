@@ -3,7 +3,7 @@ import { RequestBatch } from "../../controller-client/request-batch.ts";
 import { type Collection, writable } from "../../entity/collection.ts";
 import { type EntityKind, type FoundEntity, sameSet } from "../../entity/plan.ts";
 import { entityReconciler } from "../../entity/reconcile.ts";
-import { idsOf, named, scopedAttributes, sortedSet } from "../../entity/references.ts";
+import { configReferences, configsOf, scopedAttributes } from "../../entity/references.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { overlayServiceKind } from "../../resources/group.ts";
 import { followHosting } from "./hosting-watch.ts";
@@ -29,15 +29,15 @@ const USUAL_STRATEGY = "smartrouting";
 
 export const overlayService: EntityKind<OverlayServiceSpec, ServiceFields, FoundOverlayService> = {
   noun: "service",
-  references: ({ configRefs }) => named("ServiceConfig", configRefs),
+  references: configReferences,
   idFields: ["configIds"],
   desired(spec, { scope, references }) {
-    const { ids, missing } = idsOf(named("ServiceConfig", spec.configRefs), references);
+    const { configs, missing } = configsOf(spec, references);
     return {
       fields: {
         encryptionRequired: spec.encryptionRequired,
         roleAttributes: scopedAttributes(spec.roleAttributes, scope),
-        configs: sortedSet([...ids, ...(spec.configIds ?? [])]),
+        configs,
         terminatorStrategy: spec.terminatorStrategy,
         maxIdleTimeMillis: spec.maxIdleTimeMillis ?? 0,
       },

@@ -1,5 +1,5 @@
 import { type EntityKind, type EntityResource, type FoundEntity, sameJson, sameSet } from "../../../entity/plan.ts";
-import { idsOf, named, scopedAttributes, sortedSet } from "../../../entity/references.ts";
+import { configReferences, configsOf, scopedAttributes } from "../../../entity/references.ts";
 import type { EdgeRouterResource, EdgeRouterSpec } from "../schema.ts";
 
 export interface EdgeRouterFields {
@@ -38,10 +38,10 @@ export interface FoundEdgeRouter extends FoundEntity {
 
 export const edgeRouter: EntityKind<EdgeRouterSpec, EdgeRouterFields, FoundEdgeRouter> = {
   noun: "edge router",
-  references: ({ configRefs }) => named("ServiceConfig", configRefs),
+  references: configReferences,
   idFields: ["configIds"],
   desired(spec, { scope, references }) {
-    const { ids, missing } = idsOf(named("ServiceConfig", spec.configRefs), references);
+    const { configs, missing } = configsOf(spec, references);
     return {
       fields: {
         roleAttributes: scopedAttributes(spec.roleAttributes, scope),
@@ -50,7 +50,7 @@ export const edgeRouter: EntityKind<EdgeRouterSpec, EdgeRouterFields, FoundEdgeR
         disabled: spec.disabled,
         isTunnelerEnabled: spec.tunneler.enabled,
         appData: spec.appData ?? {},
-        configs: sortedSet([...ids, ...(spec.configIds ?? [])]),
+        configs,
       },
       missing,
       // A router goes on with the configs that it has until the ones of the spec are all there.

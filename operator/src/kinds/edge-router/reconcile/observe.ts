@@ -5,11 +5,11 @@ import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
 import type { ManagementClient } from "../../../controller-client/connection.ts";
 import type { UsableNetwork } from "../../../controller-client/network-clients.ts";
 import { type Collection, writable } from "../../../entity/collection.ts";
+import { knownReferences } from "../../../entity/known-references.ts";
 import { isOurs, OWNER_TAGS, ownerFilter, ownerOf } from "../../../entity/ownership.ts";
-import { type Reference, type Referenced, resolveReferences } from "../../../entity/references.ts";
 import { EntitySync, type SyncResult } from "../../../entity/sync.ts";
 import { KINDS, type KubeObject, keyFor, type ObjectRef, type ResourceKind } from "../../../kube/kinds.ts";
-import type { AnyResource, ReconcileContext } from "../../../loop/kind-reconciler.ts";
+import type { ReconcileContext } from "../../../loop/kind-reconciler.ts";
 import { LatestObjects } from "../../../loop/latest-objects.ts";
 import { type EdgeRouterFields, edgeRouter, type FoundEdgeRouter, ofOrdinal } from "../plan/entity.ts";
 import { type EntityState, namesIn, type ObservedRouter, type SurplusRouter } from "../plan/router-plan.ts";
@@ -174,13 +174,10 @@ export async function syncRouter(
   const { client, settings } = network;
   const { signal } = context;
   const before = statusOfRouter(resource, ordinal);
-  const { metadata, spec } = resource;
-  const find = ({ kind, name }: Reference): Referenced | undefined =>
-    context.known.resource<AnyResource & Referenced>(kind, metadata.namespace, name);
   const surroundings = {
     owner: ownerOf(resource, context.cluster, ordinal),
-    scope: { ...settings, namespace: metadata.namespace },
-    references: resolveReferences(edgeRouter.references(spec), spec.networkRef.name, find),
+    scope: { ...settings, namespace: resource.metadata.namespace },
+    references: knownReferences(resource, edgeRouter.references(resource.spec), context.known),
   };
   const onIdentified = (id: string): Promise<void> => keep({ ...before, ordinal, id });
   const result = await edgeRouterSync.sync(client, ofOrdinal(resource, ordinal), knownOf(before), surroundings, {
