@@ -183,7 +183,7 @@ export type CredentialStep =
   | { readonly do: "tidy" }
   | { readonly do: "rest"; readonly state: CredentialState };
 
-/** The end of a token that is asked for now. */
+/** When a token ends that the network makes at `now`. */
 export const endOf = (now: Date, lifeMs: number): Date => new Date(now.getTime() + lifeMs);
 
 /** How people ask for what is never done by itself. */
