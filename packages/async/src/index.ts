@@ -7,6 +7,7 @@
  * | wait some milliseconds, or less when a signal aborts | {@link pause} |
  * | stop waiting for a promise when a signal aborts | {@link abortable} |
  * | wait until a signal aborts | {@link untilAborted} |
+ * | wait until subscribers are called, or some milliseconds | {@link nextCall} |
  * | run tasks side by side and refuse those beyond a bound | {@link Pool} |
  * | do work for each item of a list, some at a time | {@link mapLimit} |
  * | run tasks one after the other | {@link SerialQueue} |
@@ -98,4 +99,4 @@ export { errorText } from "./error-text.ts";
 export { Listeners } from "./listeners.ts";
 export { mapLimit, Pool, type PoolOptions, SerialQueue } from "./tasks.ts";
 export { TimeSlice } from "./time-slice.ts";
-export { abortable, MAX_TIMER_MS, pause, untilAborted } from "./waits.ts";
+export { abortable, MAX_TIMER_MS, nextCall, pause, untilAborted } from "./waits.ts";

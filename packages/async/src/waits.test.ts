@@ -1,6 +1,7 @@
 import { getEventListeners } from "node:events";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { abortable, MAX_TIMER_MS, pause, untilAborted } from "./waits.ts";
+import { Listeners } from "./listeners.ts";
+import { abortable, MAX_TIMER_MS, nextCall, pause, untilAborted } from "./waits.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -85,4 +86,25 @@ test("a wait for the signal ends when it aborts, at once when it has", async () 
   stop.abort();
   await waiting;
   await untilAborted(stop.signal);
+});
+
+test("waits for the next call of its listener, or for the time, and leaves neither listener nor timer", async () => {
+  const listeners = new Listeners<[]>();
+  const subscribe = (listener: () => void) => listeners.add(listener);
+  const called = watched(nextCall(subscribe, 100));
+  await vi.advanceTimersByTimeAsync(99);
+  expect(called.ended).toBe(false);
+  listeners.emit();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(called.ended).toBe(true);
+  const timed = watched(nextCall(subscribe, 100));
+  await vi.advanceTimersByTimeAsync(100);
+  expect(timed.ended).toBe(true);
+  const stop = new AbortController();
+  const stopped = nextCall(subscribe, 100, stop.signal);
+  stop.abort(new Error("stopped"));
+  await expect(stopped).rejects.toThrow("stopped");
+  expect(listeners.size).toBe(0);
+  expect(vi.getTimerCount()).toBe(0);
+  expect(getEventListeners(stop.signal, "abort")).toHaveLength(0);
 });

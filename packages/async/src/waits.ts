@@ -48,6 +48,27 @@ export function abortable<T>(promise: PromiseLike<T>, signal: AbortSignal | unde
   });
 }
 
+/**
+ * Waits until the listener that is subscribed is called, or for `ms` milliseconds. The listener is removed again.
+ *
+ * @param subscribe returns the function that removes the listener, as `Listeners.add` does
+ * @returns rejects with the signal's reason when the signal aborts first
+ */
+export async function nextCall(
+  subscribe: (listener: () => void) => () => void,
+  ms: number,
+  signal?: AbortSignal,
+): Promise<void> {
+  const called = new AbortController();
+  const remove = subscribe(() => called.abort());
+  try {
+    await abortable(pause(ms, called.signal), signal);
+  } finally {
+    remove();
+    called.abort();
+  }
+}
+
 /** Resolves when the signal aborts. */
 export function untilAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

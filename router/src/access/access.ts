@@ -1,4 +1,4 @@
-import { abortable, errorText, Listeners, pause } from "@sallyport/async";
+import { errorText, Listeners, nextCall } from "@sallyport/async";
 import { evaluate, expiresAt, reportsOfWire, withTotp } from "@sallyport/posture";
 import type { edgeClientPb, edgeCtrlPb, Logger } from "@sallyport/wire";
 import { CLOCK_LEEWAY_MS, type NetworkModel, type Touched } from "../control/data-model/network-model.ts";
@@ -78,7 +78,7 @@ export class RouterAccess implements Access {
       } catch (error) {
         const leftMs = until - performance.now();
         if (!this.#mayCome(error) || leftMs <= 0) throw error;
-        await this.#nextChange(leftMs, o.signal);
+        await nextCall((listener) => this.#source.onChange(listener), leftMs, o.signal);
       }
     }
   }
@@ -200,18 +200,6 @@ export class RouterAccess implements Access {
   /** May what is missing be on its way? An identity that enrolls connects at once. */
   #mayCome(error: unknown): boolean {
     return error instanceof TokenRefusedError && (error.code === "UNKNOWN_KEY" || error.code === "IDENTITY");
-  }
-
-  async #nextChange(ms: number, signal: AbortSignal | undefined): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const end = new AbortController();
-    const remove = this.#source.onChange(() => resolve());
-    try {
-      await abortable(Promise.race([promise, pause(ms, end.signal)]), signal);
-    } finally {
-      remove();
-      end.abort();
-    }
   }
 
   async #passTotp(token: string, claims: AccessClaims): Promise<void> {

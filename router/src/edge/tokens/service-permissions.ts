@@ -1,4 +1,4 @@
-import { abortable, pause } from "@sallyport/async";
+import { nextCall } from "@sallyport/async";
 import { EdgeErrorCode, PeerData, type Permission, RetryHint } from "@sallyport/wire";
 import { type Access, type AccessVerdict, TokenRefusedError } from "../../access/ports.ts";
 import { type Denial, DeniedError, denial, INVALID_SESSION } from "../edge-messages.ts";
@@ -74,15 +74,7 @@ export class ServicePermissions {
     while (!holds()) {
       const leftMs = until - performance.now();
       if (leftMs <= 0) return false;
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const end = new AbortController();
-      const stop = this.#access.onChange(() => resolve());
-      try {
-        await abortable(Promise.race([promise, pause(leftMs, end.signal)]), signal);
-      } finally {
-        stop();
-        end.abort();
-      }
+      await nextCall((listener) => this.#access.onChange(listener), leftMs, signal);
     }
     return true;
   }
