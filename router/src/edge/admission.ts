@@ -55,14 +55,15 @@ export function checkTokenCertificate(
   const leaf = leafOf(certificates);
   const { apiSessionId: id, identityId, fingerprints: certFingerprints, allowsExpiredCertificates } = claims;
   const bearer = { id, identityId, certFingerprints };
-  const isBound = certFingerprints.some((print) => print.toLowerCase() === fingerprint(leaf));
+  const print = fingerprint(leaf);
+  const isBound = certFingerprints.some((each) => each.toLowerCase() === print);
   const path = isBound ? "" : pathOf(leaf);
   const ofSession = SESSION_PATH.exec(path);
   const ofIdentity = IDENTITY_PATH.exec(path);
   if (!isBound && ofSession === null && ofIdentity?.[1] !== identityId) throw notOf(leaf, bearer);
   const mayHaveExpired = allowsExpiredCertificates && ofSession === null;
   if (!mayHaveExpired && leaf.validToDate.getTime() <= now) {
-    throw new ClientRefusedError(`certificate ${fingerprint(leaf)} expired at ${leaf.validToDate.toISOString()}`);
+    throw new ClientRefusedError(`certificate ${print} expired at ${leaf.validToDate.toISOString()}`);
   }
   if (isBound) return;
   if (ofSession !== null) requireSession(ofSession, leaf, bearer);
@@ -94,14 +95,14 @@ function requireSession(named: RegExpExecArray, leaf: X509Certificate, { id, ide
 }
 
 function requireChain(
-  [leaf, ...intermediates]: readonly X509Certificate[],
+  certificates: readonly X509Certificate[],
   anchors: readonly X509Certificate[],
   { id }: Bearer,
   mayHaveExpired = false,
 ): void {
-  if (leaf === undefined) return;
+  const leaf = leafOf(certificates);
   try {
-    verifyLeaf({ leaf, intermediates, anchors: [...anchors], ignoreDates: mayHaveExpired ? "leaf" : false });
+    verifyLeaf({ leaf, intermediates: certificates.slice(1), anchors, ignoreDates: mayHaveExpired ? "leaf" : false });
   } catch (error) {
     const text = `certificate ${fingerprint(leaf)} names API session ${id} but no CA of the network issued it`;
     throw new ClientRefusedError(text, { cause: error });
