@@ -35,18 +35,19 @@ export class ServicePermissions {
 
   /** A dial without a session. @throws DeniedError, or the signal's reason */
   async ofService(session: TokenSession, service: { id: string } | { name: string }, signal: AbortSignal) {
-    const idOf = () => ("id" in service ? service.id : this.#access.serviceIdOf(service.name));
-    const isKnown = await this.#isSoon(() => idOf() !== undefined, signal);
-    const serviceId = idOf();
-    if (!isKnown || serviceId === undefined) throw new DeniedError(denialOf(UNKNOWN_SERVICE));
+    const serviceId = await this.#soon(
+      () => ("id" in service ? service.id : this.#access.serviceIdOf(service.name)),
+      (id) => id !== undefined,
+      signal,
+    );
+    if (serviceId === undefined) throw new DeniedError(denialOf(UNKNOWN_SERVICE));
     const grant: Grant = { sessionToken: "", sessionId: undefined, type: "Dial", serviceId };
     return await this.#allowed(session, grant, signal);
   }
 
   /** Why a grant does not hold at this moment; undefined: it holds, or a controller decides about it. */
   denial(session: TokenSession, grant: Grant): Denial | undefined {
-    const verdict = this.verdict(session, grant);
-    return verdict === undefined || verdict.isAllowed ? undefined : denialOf(verdict);
+    return denialBy(this.verdict(session, grant));
   }
 
   verdict({ identityId, id: apiSessionId }: TokenSession, { serviceId, type }: Grant): AccessVerdict | undefined {
@@ -62,21 +63,25 @@ export class ServicePermissions {
   }
 
   async #allowed(session: TokenSession, grant: Grant, signal: AbortSignal): Promise<Grant> {
-    await this.#isSoon(() => !mayCome(this.verdict(session, grant)), signal);
-    const reason = this.denial(session, grant);
+    const verdict = await this.#soon(
+      () => this.verdict(session, grant),
+      (found) => !mayCome(found),
+      signal,
+    );
+    const reason = denialBy(verdict);
     if (reason !== undefined) throw new DeniedError(reason);
     return grant;
   }
 
-  /** Whether something holds now, or after a change within the time that changes need. */
-  async #isSoon(holds: () => boolean, signal: AbortSignal): Promise<boolean> {
+  /** Looks again after each change until what it finds will do, for as long as a change may take. */
+  async #soon<T>(find: () => T, willDo: (found: T) => boolean, signal: AbortSignal): Promise<T> {
     const until = performance.now() + MODEL_LAG_MS;
-    while (!holds()) {
+    for (;;) {
+      const found = find();
       const leftMs = until - performance.now();
-      if (leftMs <= 0) return false;
+      if (willDo(found) || leftMs <= 0) return found;
       await nextCall((listener) => this.#access.onChange(listener), leftMs, signal);
     }
-    return true;
   }
 }
 
@@ -87,6 +92,10 @@ const UNKNOWN_SERVICE: Refusal = { isAllowed: false, reason: "unknown service", 
 function mayCome(verdict: AccessVerdict | undefined): boolean {
   if (verdict === undefined || verdict.isAllowed) return false;
   return verdict.reason === "unknown service" || verdict.reason === "no policy";
+}
+
+function denialBy(verdict: AccessVerdict | undefined): Denial | undefined {
+  return verdict === undefined || verdict.isAllowed ? undefined : denialOf(verdict);
 }
 
 export function denialOf({ reason, failingCheckIds }: Refusal): Denial {
