@@ -2,6 +2,7 @@ import type { ApiSessionRecord, Channel, Permission } from "@sallyport/wire";
 import { fingerprint } from "@sallyport/wire";
 import { decodeJwt } from "jose";
 import type { AccessClaims } from "../access/ports.ts";
+import { MAX_SESSION_TOKEN } from "./edge-messages.ts";
 
 interface SessionFacts {
   /** Of the API session. */
@@ -64,7 +65,8 @@ export function opaqueGrant(sessionToken: string, type: Permission): Grant {
  * the same session.
  */
 function sessionIdOf(token: string): string | undefined {
-  if (!isJwt(token)) return undefined;
+  // Longer ones are refused, however long they are to read.
+  if (!isJwt(token) || token.length > MAX_SESSION_TOKEN) return undefined;
   try {
     const { jti } = decodeJwt(token);
     return typeof jti === "string" && jti !== "" ? jti : undefined;
