@@ -18,6 +18,7 @@ import type { Forwarder } from "../forwarder/forwarder.ts";
 import { DataCircuit } from "./data-circuit.ts";
 import { edgeCircuit } from "./edge-circuit.ts";
 import {
+  connIdInUse,
   type Denial,
   DeniedError,
   denial,
@@ -26,6 +27,7 @@ import {
   NO_CONTROLLER_FOR_CIRCUIT,
   saysDatagrams,
   stateClosedFor,
+  tooManyWaiting,
 } from "./edge-messages.ts";
 import { type SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
@@ -126,9 +128,8 @@ export class Connector {
   /** Why a dial is refused without asking the data model or a controller. */
   #obstacle(sdk: SdkChannel, connId: number, { body }: Message, grant: Grant): string | Denial | undefined {
     if (this.#isStopping) return `${ROUTER_STOPPING}; dial through another`;
-    if (sdk.isTaken(connId)) return `connection id ${connId} is already in use on this channel`;
-    if (sdk.isWaitingForMost)
-      return `${sdk.options.maxConnecting} requests of this client are waiting; try again later`;
+    if (sdk.isTaken(connId)) return connIdInUse(connId);
+    if (sdk.isWaitingForMost) return tooManyWaiting(sdk.options.maxConnecting);
     const isRemoved = (name: string | undefined) => name !== undefined && this.#control.wasSessionRemoved(name);
     // Whatever it names: it is kept while the dial waits.
     const isNone = body.length > MAX_SESSION_TOKEN || isRemoved(grant.sessionToken) || isRemoved(grant.sessionId);

@@ -18,6 +18,14 @@ export const NO_CONTROLLER_FOR_TERMINATOR = "no controller available, cannot cre
 export const UNROUTED = "xgress unrouted";
 export const XGRESS_CLOSED = "xgress closed";
 
+export function connIdInUse(connId: number): string {
+  return `connection id ${connId} is already in use on this channel`;
+}
+
+export function tooManyWaiting(most: number): string {
+  return `${most} requests of this client are waiting; try again later`;
+}
+
 /** Bytes of a session token at most. Longer ones, JWTs included, are none, and would not fit into what controllers are asked. */
 export const MAX_SESSION_TOKEN = 16_384;
 

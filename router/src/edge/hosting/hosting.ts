@@ -24,6 +24,7 @@ import type {
 } from "../../control/control-plane.ts";
 import type { ClientListener } from "../channel-members.ts";
 import {
+  connIdInUse,
   type Denial,
   DeniedError,
   denial,
@@ -33,6 +34,7 @@ import {
   sessionEnded,
   stateClosed,
   stateClosedFor,
+  tooManyWaiting,
 } from "../edge-messages.ts";
 import type { SdkChannel } from "../sdk-channel.ts";
 import { type Grant, isOf, opaqueGrant } from "../sdk-session.ts";
@@ -141,12 +143,12 @@ export class Hosting {
     if (session.kind === "opaque") return;
     const abort = new AbortController();
     if (sdk.isWaitingForMost) {
-      refuse(`${sdk.options.maxConnecting} requests of this client are waiting; try again later`);
+      refuse(tooManyWaiting(sdk.options.maxConnecting));
       return;
     }
     // A listener may be bound again, but not twice at once.
     if (!sdk.addConnecting(connId, { grant: unread, abort })) {
-      refuse(`connection id ${connId} is already in use on this channel`);
+      refuse(connIdInUse(connId));
       return;
     }
     this.#permissions
@@ -171,7 +173,7 @@ export class Hosting {
     const isDuplicate =
       previous?.sdk === sdk && previous.connId === connId && previous.grant.sessionToken === grant.sessionToken;
     if (!isDuplicate && sdk.isTaken(connId)) {
-      refuse(`connection id ${connId} is already in use on this channel`);
+      refuse(connIdInUse(connId));
       return;
     }
     const own = this.#byIdentity.get(identityId) ?? new Set();
