@@ -85,12 +85,12 @@ export class ServiceSubscriptions {
       const { identityId, id } = sdk.session;
       const view = this.#access.view(identityId, id);
       subscription.toldAt = performance.now();
-      this.#tell(sdk, subscription, view, Date.now());
+      this.#tell(sdk, subscription, view);
       this.#dueBy(sdk, statesLapseAt(view));
     }
   }
 
-  #tell(sdk: SdkChannel, subscription: Subscription, view: IdentityView, now: number): void {
+  #tell(sdk: SdkChannel, subscription: Subscription, view: IdentityView): void {
     const { sent } = subscription;
     const changes = sent === undefined ? snapshotOf(view) : changesBetween(sent, view);
     // In one order on one connection: a set that overtakes another is a gap.
@@ -108,8 +108,9 @@ export class ServiceSubscriptions {
     if (isSame && !subscription.owesStates) return;
     subscription.owesStates = false;
     subscription.seq += 1n;
-    const states = encodeControl(edgeClientPb.PostureStateChangeSchema, postureState(view, subscription.seq, now));
-    sdk.send({ contentType: EdgeType.PostureStateChange, body: states }, via);
+    const states = postureState(view, subscription.seq, Date.now());
+    const body = encodeControl(edgeClientPb.PostureStateChangeSchema, states);
+    sdk.send({ contentType: EdgeType.PostureStateChange, body }, via);
   }
 }
 

@@ -65,7 +65,7 @@ export class TokenChannels {
       [EdgeType.ResyncPostureState, (sdk) => this.#subscriptions.resync(sdk)],
     ]);
     this.#stopFollowing = options.access.onChange((change) => this.#changed(change));
-    this.#timer = setInterval(() => this.#look(Date.now()), LOOK_MS);
+    this.#timer = setInterval(() => this.#look(), LOOK_MS);
     this.#timer.unref();
   }
 
@@ -155,7 +155,7 @@ export class TokenChannels {
     for (const each of [...channels]) {
       each.session = tokenSession(claims, each.channel);
       this.#o.hosting.renewed(each);
-      this.#check(each, Date.now());
+      this.#check(each);
     }
   }
 
@@ -191,7 +191,8 @@ export class TokenChannels {
     this.#toCheck.set(sdk, isPosture || this.#toCheck.get(sdk) === true);
   }
 
-  #look(now: number): void {
+  #look(): void {
+    const now = Date.now();
     for (const [sdk, dueAt] of this.#dueAt) if (dueAt <= now) this.#queue(sdk);
     void this.#run();
   }
@@ -208,7 +209,7 @@ export class TokenChannels {
     try {
       for (const [sdk, isPosture] of this.#toCheck) {
         this.#toCheck.delete(sdk);
-        this.#check(sdk, Date.now(), isPosture);
+        this.#check(sdk, isPosture);
         if (slice.isOver) await slice.pause();
       }
     } finally {
@@ -217,10 +218,10 @@ export class TokenChannels {
   }
 
   /** Ends what is no longer allowed, and tells the SDK what else has changed. */
-  #check(sdk: SdkChannel, now: number, isPosture = false): void {
+  #check(sdk: SdkChannel, isPosture = false): void {
     const { session } = sdk;
     if (session.kind === "opaque" || sdk.channel.isClosed) return;
-    const reason = this.#whyEnded(session, now);
+    const reason = this.#whyEnded(session);
     if (reason !== undefined) {
       sdk.channel.close(new Error(reason));
       return;
@@ -245,11 +246,11 @@ export class TokenChannels {
     this.#subscriptions.refresh(sdk, { owesStates: isPosture });
   }
 
-  #whyEnded({ claims, identityId }: TokenSession, now: number): string | undefined {
+  #whyEnded({ claims, identityId }: TokenSession): string | undefined {
     const { access } = this.#o;
     if (access.isRevoked(claims)) return "the access token was revoked";
     if (!access.isEnabled(identityId)) return "the identity was disabled or deleted";
-    return claims.endsAt <= now ? "the access token has expired" : undefined;
+    return claims.endsAt <= Date.now() ? "the access token has expired" : undefined;
   }
 }
 
