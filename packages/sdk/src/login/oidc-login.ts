@@ -17,7 +17,6 @@ import { withTrust } from "../identity-file.ts";
 import { boundIdentityOf, keptSessionOf, type SessionStore, tokensOf } from "./kept-session.ts";
 import { sessionCertificate } from "./legacy-login.ts";
 import {
-  type ClientApi,
   type HeldLogin,
   identityOf,
   type LoginCredentials,
@@ -47,11 +46,10 @@ async function resumedLogin(parts: LoginParts, { path }: AnnouncedOidc): Promise
   const fields = { controller: parts.controllerUrl(), identity: kept.identityName };
   try {
     const bound = boundIdentityOf(kept, caPem);
-    const tokens = await withProvider({ parts, path, caPem, bound }, (provider) => provider.refresh(tokensOf(kept)));
-    await keep(parts, store, tokens, bound);
-    const identity = bound ?? (await unboundIdentity(parts.api(), credentialOf(tokens, []), tokens.identityId, caPem));
+    const tokens = await nextTokens({ parts, path, caPem, bound }, store, tokensOf(kept));
+    const session = await sessionOf({ parts, path, tokens, externalTokens: [], store, bound });
     parts.log.info(fields, "the session of an earlier run goes on");
-    return new OidcSession({ parts, path, tokens, externalTokens: [], store, bound, identity });
+    return session;
   } catch (error) {
     if (error instanceof ApiTransportError || (error instanceof ApiError && !isRefusal(error))) throw error;
     parts.log.info({ ...fields, reason: errorText(error) }, "the session of an earlier run does not go on");
@@ -89,6 +87,13 @@ async function withProvider<T>(at: ProviderAt, work: (provider: OidcLogin) => Pr
   return await OidcLogin.once({ baseUrl, path: at.path, ...tlsOf(at.caPem, at.bound) }, work);
 }
 
+/** What follows these tokens. It is kept at once where sessions are: a refresh token counts once. */
+async function nextTokens(at: ProviderAt, store: SessionStore | undefined, tokens: OidcTokens): Promise<OidcTokens> {
+  const next = await withProvider(at, (provider) => provider.refresh(tokens));
+  if (store !== undefined) await keep(at.parts, store, next, at.bound);
+  return next;
+}
+
 async function newLogin(parts: LoginParts, { path, takesCsr }: AnnouncedOidc): Promise<HeldLogin> {
   const { credentials, configTypes } = parts;
   const caPem = trustOf(credentials);
@@ -101,24 +106,22 @@ async function newLogin(parts: LoginParts, { path, takesCsr }: AnnouncedOidc): P
     const tokens = await allFactors(parts, await login.start(await firstFactor(credentials), details), externalTokens);
     const certPem = tokens.sessionCertPem;
     const bound = certPem === undefined || keyPem === undefined ? own : identityFromPem({ certPem, keyPem, caPem });
-    const identity =
-      bound ?? (await unboundIdentity(parts.api(), credentialOf(tokens, externalTokens), tokens.identityId, caPem));
     // Tokens of other providers that go along with each call end, and cannot be had without the user.
     const store = externalTokens.length === 0 ? storeOf(credentials) : undefined;
+    const session = await sessionOf({ parts, path, tokens, externalTokens, store, bound });
     if (store !== undefined) await keep(parts, store, tokens, bound);
-    return new OidcSession({ parts, path, tokens, externalTokens, store, bound, identity });
+    return session;
   });
 }
 
-/** A certificate for router connections from a controller that gives none with a login. */
-async function unboundIdentity(
-  api: ClientApi,
-  credential: ApiCredential,
-  identityId: string,
-  caPem: string,
-): Promise<Identity> {
-  api.setCredential(credential);
-  return await sessionCertificate(api, identityId, caPem);
+/** The session of a login. A controller that gives no certificate with it is asked for one, for router connections. */
+async function sessionOf(o: Omit<OidcSessionOptions, "identity">): Promise<OidcSession> {
+  const { parts, tokens, externalTokens, bound } = o;
+  if (bound !== undefined) return new OidcSession({ ...o, identity: bound });
+  const api = parts.api();
+  api.setCredential(credentialOf(tokens, externalTokens));
+  const identity = await sessionCertificate(api, tokens.identityId, trustOf(parts.credentials));
+  return new OidcSession({ ...o, identity });
 }
 
 function credentialOf({ accessToken: token }: OidcTokens, externalTokens: readonly string[]): ApiCredential {
@@ -245,16 +248,9 @@ class OidcSession implements HeldLogin {
   }
 
   #renew(tokens: OidcTokens): Promise<OidcTokens> {
-    const renewing = this.#exchange(tokens);
+    const renewing = nextTokens(this.#provider(), this.#o.store, tokens);
     this.#renewing = renewing.catch(() => {});
     return renewing;
-  }
-
-  async #exchange(tokens: OidcTokens): Promise<OidcTokens> {
-    const { parts, store } = this.#o;
-    const fresh = await withProvider(this.#provider(), (provider) => provider.refresh(tokens));
-    if (store !== undefined) await keep(parts, store, fresh, this.#bound);
-    return fresh;
   }
 
   #provider(): ProviderAt {
