@@ -24,21 +24,17 @@ async function main(command: ProgramCommand): Promise<number> {
       process.stdout.write(`sallyport-tunnel ${await ownVersion()} (protocol ${PROTOCOL_VERSION})\n`);
       return 0;
     case "enroll":
-      if (command.ifNeeded && (await isEnrolled(command.output))) {
-        process.stdout.write(`the identity is in ${command.output} already\n`);
+    case "join": {
+      const { output } = command;
+      if (command.ifNeeded && (await isEnrolled(output))) {
+        process.stdout.write(`the identity is in ${output} already\n`);
         return 0;
       }
-      await enrollCommand(command.jwtFile, command.output);
-      sayWritten(command.output);
+      if (command.name === "enroll") await enrollCommand(command.jwtFile, output);
+      else await joinCommand(command, new TerminalUser(), new AbortController().signal);
+      process.stdout.write(`the identity is in ${output}; use it with: sallyport-tunnel run -i ${output}\n`);
       return 0;
-    case "join":
-      if (command.ifNeeded && (await isEnrolled(command.output))) {
-        process.stdout.write(`the identity is in ${command.output} already\n`);
-        return 0;
-      }
-      await joinCommand(command, new TerminalUser(), new AbortController().signal);
-      sayWritten(command.output);
-      return 0;
+    }
     case "tunnel": {
       const log = logger(command.verbose);
       const stop = new AbortController();
@@ -54,10 +50,6 @@ async function main(command: ProgramCommand): Promise<number> {
       return 0;
     }
   }
-}
-
-function sayWritten(output: string): void {
-  process.stdout.write(`the identity is in ${output}; use it with: sallyport-tunnel run -i ${output}\n`);
 }
 
 /** The first signal stops in order, the second at once. */
