@@ -52,7 +52,7 @@ export type ContextLogin = {
        * Where the session is kept: the next run of the program goes on with it and needs no token, until it has ended. `close` does not log out
        * then. Only logins by OpenID Connect are kept.
        */
-      readonly store?: SessionStore;
+      readonly store?: SessionStore | undefined;
     }
 );
 

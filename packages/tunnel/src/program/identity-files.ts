@@ -59,9 +59,9 @@ export async function joinCommand(command: JoinCommand, user: User, stop: AbortS
   const { controller, caFile, output, signer, tokenFile, isDevice } = command;
   const ca = await readAuthorities(caFile);
   const login = {
-    ...(signer === undefined ? {} : { signer }),
-    ...(tokenFile === undefined ? {} : { tokenFile: resolve(tokenFile) }),
-    ...(isDevice ? { device: true } : {}),
+    signer,
+    tokenFile: tokenFile === undefined ? undefined : resolve(tokenFile),
+    device: isDevice || undefined,
   };
   const joined = { controller, ca, login };
   if (command.toCertificate) {

@@ -121,8 +121,8 @@ async function logIn(
         return given;
       };
       // A file always has a next token; only users are spared a login.
-      const kept = login.tokenFile === undefined ? { store: new SessionFile(file, controller, log) } : {};
-      return await SdkOverlay.login({ controller, ca, token, ...kept }, options);
+      const store = login.tokenFile === undefined ? new SessionFile(file, controller, log) : undefined;
+      return await SdkOverlay.login({ controller, ca, token, store }, options);
     } catch (error) {
       if (stop.aborted) return undefined;
       const isKnown = error instanceof AuthenticationError || error instanceof ControllerError;
