@@ -29,7 +29,7 @@ interface Side {
   readonly id: number;
 }
 
-export interface TinyRouterOptions {
+interface TinyRouterOptions {
   /** It takes channels of several connections. */
   readonly grouped?: boolean;
   /** What it announces; the version info of this program when left out. */

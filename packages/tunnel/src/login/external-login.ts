@@ -6,7 +6,7 @@ import type { JoinedIdentity } from "./joined-identity.ts";
 import { printable, type User } from "./terminal.ts";
 
 /** A token that proves the user, and who signed it. */
-export interface ExternalToken {
+interface ExternalToken {
   readonly token: string;
   /** Undefined when the token itself says it. */
   readonly signerId: string | undefined;
@@ -15,7 +15,7 @@ export interface ExternalToken {
 /** Longer than every token that a controller takes. */
 export const MAX_TOKEN_FILE_CHARACTERS = 64 * 1024;
 
-export interface ExternalTokenOptions {
+interface ExternalTokenOptions {
   readonly user: User;
   /** Identity file that needs the token, for messages. */
   readonly file: string;

@@ -11,7 +11,7 @@ export interface JoinedIdentity {
 }
 
 /** How its tokens are had. */
-export interface ExternalLogin {
+interface ExternalLogin {
   /** Name or id of the network's signer; may be left out where there is one only. */
   readonly signer?: string | undefined;
   /** A file that always holds a fresh token, for machines. */

@@ -7,11 +7,11 @@ import { printable } from "./terminal.ts";
 /** Far more than the metadata of a provider or its tokens need. */
 export const MAX_ANSWER_BYTES = 1024 * 1024;
 /** Of an address or a reason that is shown to the user. */
-export const MAX_SHOWN_CHARACTERS = 4_096;
+const MAX_SHOWN_CHARACTERS = 4_096;
 const ANSWER_SECONDS = 20;
 
 /** The provider did not answer, or cannot at the moment: it may be asked again. */
-export class ProviderUnreachableError extends Error {}
+class ProviderUnreachableError extends Error {}
 
 /** Whether the same request may succeed later. */
 export function isUnreachable(error: unknown): boolean {
