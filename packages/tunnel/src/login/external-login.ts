@@ -103,27 +103,28 @@ function signerNamed(signers: readonly ExternalSigner[], name: string): External
   throw failed(`the network has no signer ${name}; ${known === "" ? "it has none at all" : `it has ${known}`}`);
 }
 
-/** A signer at whose provider the user can log in. */
-function chosenSigner(
-  signers: readonly ExternalSigner[],
-  name: string | undefined,
-  controller: string,
-): ExternalSigner & { readonly authUrl: string; readonly clientId: string } {
-  const isUsable = (signer: ExternalSigner) => signer.authUrl !== undefined && signer.clientId !== undefined;
-  const usable = signers.filter(isUsable);
-  if (name === undefined && usable.length !== 1) {
-    const names = usable.map((signer) => signer.name).join(", ");
-    const found = names === "" ? "there is none" : `there are ${names}: name one with --signer`;
-    throw failed(`expected one signer with externalAuthUrl and clientId at ${controller}; ${found}`);
-  }
-  const signer = name === undefined ? usable[0] : signerNamed(signers, name);
-  const { authUrl, clientId } = signer ?? {};
-  if (signer === undefined || authUrl === undefined || clientId === undefined) {
+/** One at whose provider users can log in. */
+type LoginSigner = ExternalSigner & { readonly authUrl: string; readonly clientId: string };
+
+function isLoginSigner(signer: ExternalSigner): signer is LoginSigner {
+  return signer.authUrl !== undefined && signer.clientId !== undefined;
+}
+
+/** The signer that is named, else the only one at whose provider users can log in. */
+function chosenSigner(signers: readonly ExternalSigner[], name: string | undefined, controller: string): LoginSigner {
+  if (name !== undefined) {
+    const named = signerNamed(signers, name);
+    if (isLoginSigner(named)) return named;
     throw failed(
-      `users cannot log in by the signer ${signer?.name}: it needs externalAuthUrl and clientId; an administrator can set them`,
+      `users cannot log in by the signer ${named.name}: it needs externalAuthUrl and clientId; an administrator can set them`,
     );
   }
-  return { ...signer, authUrl, clientId };
+  const usable = signers.filter(isLoginSigner);
+  const [signer] = usable;
+  if (signer !== undefined && usable.length === 1) return signer;
+  const names = usable.map((each) => each.name).join(", ");
+  const found = names === "" ? "there is none" : `there are ${names}: name one with --signer`;
+  throw failed(`expected one signer with externalAuthUrl and clientId at ${controller}; ${found}`);
 }
 
 /** A login did not get as far as the network. */
