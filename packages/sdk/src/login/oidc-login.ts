@@ -62,7 +62,12 @@ function storeOf(credentials: LoginCredentials): SessionStore | undefined {
 }
 
 /** A session that cannot be kept goes on all the same, and the next run logs in. */
-async function keep(parts: LoginParts, store: SessionStore, tokens: OidcTokens, bound?: Identity): Promise<void> {
+async function keepForNextRun(
+  parts: LoginParts,
+  store: SessionStore,
+  tokens: OidcTokens,
+  bound?: Identity,
+): Promise<void> {
   try {
     await store.write(keptSessionOf(tokens, bound));
   } catch (error) {
@@ -90,7 +95,7 @@ async function withProvider<T>(at: ProviderAt, work: (provider: OidcLogin) => Pr
 /** What follows these tokens. It is kept at once where sessions are: a refresh token counts once. */
 async function nextTokens(at: ProviderAt, store: SessionStore | undefined, tokens: OidcTokens): Promise<OidcTokens> {
   const next = await withProvider(at, (provider) => provider.refresh(tokens));
-  if (store !== undefined) await keep(at.parts, store, next, at.bound);
+  if (store !== undefined) await keepForNextRun(at.parts, store, next, at.bound);
   return next;
 }
 
@@ -109,7 +114,7 @@ async function newLogin(parts: LoginParts, { path, takesCsr }: AnnouncedOidc): P
     // Tokens of other providers that go along with each call end, and cannot be had without the user.
     const store = externalTokens.length === 0 ? storeOf(credentials) : undefined;
     const session = await sessionOf({ parts, path, tokens, externalTokens, store, bound });
-    if (store !== undefined) await keep(parts, store, tokens, bound);
+    if (store !== undefined) await keepForNextRun(parts, store, tokens, bound);
     return session;
   });
 }
