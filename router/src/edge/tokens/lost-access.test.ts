@@ -21,7 +21,11 @@ const sdks: TestSdk[] = [];
 
 beforeEach(async () => {
   network = await TestNetwork.create();
-  router = await network.addRouter("r1", { edge: { lookupApiSessionTimeoutMs: 200 } });
+  router = await network.addRouter("r1", {
+    edge: { lookupApiSessionTimeoutMs: 200 },
+    // After so much silence an end with flow control by the SDK follows the other end of its circuit.
+    forwarder: { xgressCloseCheckIntervalMs: 100 },
+  });
 });
 
 afterEach(async () => {
@@ -84,6 +88,9 @@ test.each(WAYS)(
     if (way === "posture") {
       // The other one's device is as it should be.
       other.report({ type: { case: "domain", value: { name: "corp" } } });
+      // Once this is answered the router has the report.
+      const headers = new Headers().setU32(EdgeHeader.ConnId, otherCircuit.connId);
+      await other.channel.request({ contentType: EdgeType.ConnInspectRequest, headers });
     }
     const expected = await takeAway("Dial-web", "alice", way);
     await circuit.whenClosed();
