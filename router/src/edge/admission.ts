@@ -109,7 +109,7 @@ function requireChain(
   }
 }
 
-export interface AdmissionOptions {
+interface AdmissionOptions {
   readonly anchors: readonly X509Certificate[];
   /** What may reach this router later than the SDK does, the session or the key of its token, is waited for so long. */
   readonly timeoutMs: number;

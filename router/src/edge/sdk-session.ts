@@ -15,7 +15,7 @@ interface SessionFacts {
 }
 
 /** An API session with a token that only controllers can read: what it may do, they decide. */
-export interface OpaqueSession extends SessionFacts {
+interface OpaqueSession extends SessionFacts {
   readonly kind: "opaque";
 }
 

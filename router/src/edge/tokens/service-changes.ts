@@ -9,13 +9,13 @@ import type { IdentityView, PolicyView, ServiceView } from "../../access/ports.t
  * What a subscribed SDK is told of its services, policies and posture checks (docs/protocol/edge.md, "Service subscriptions"). Pure.
  */
 
-export type ServiceChangeSet = MessageInitShape<typeof edgeClientPb.ServiceChangeSetSchema>;
-export type PostureStateChange = MessageInitShape<typeof edgeClientPb.PostureStateChangeSchema>;
+type ServiceChangeSet = MessageInitShape<typeof edgeClientPb.ServiceChangeSetSchema>;
+type PostureStateChange = MessageInitShape<typeof edgeClientPb.PostureStateChangeSchema>;
 
 const { Op, PolicyType } = edgeClientPb;
 
 /** The previous index of a set that takes the place of all that was sent before. */
-export const FROM_NOTHING = -1n;
+const FROM_NOTHING = -1n;
 
 /** Everything. */
 export function snapshotOf(view: IdentityView): ServiceChangeSet {

@@ -23,7 +23,7 @@ import { type TokenSession, tokenSession } from "../sdk-session.ts";
 import { denialOf, type ServicePermissions } from "./service-permissions.ts";
 import { ServiceSubscriptions } from "./service-subscriptions.ts";
 
-export interface TokenChannelsOptions {
+interface TokenChannelsOptions {
   readonly access: Access;
   readonly permissions: ServicePermissions;
   readonly hosting: Hosting;
