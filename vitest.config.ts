@@ -8,7 +8,7 @@ const leaveNothing = [
   "scripts/**/*.test.ts",
   "images/**/*.test.ts",
   "{controller,operator,packages/{api,config-file,controller-config,router-config,posture}}/src/**/*.test.ts",
-  "e2e/system/operator-*.test.ts",
+  "e2e/system/operator/**/*.test.ts",
 ];
 
 // They replace modules, which others in the process would have loaded before.

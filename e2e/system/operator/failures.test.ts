@@ -1,9 +1,9 @@
 /** What goes wrong around the operator, and that it recovers from it without a restart; and that Secrets stay secret. */
 import { describe, expect, test } from "vitest";
-import { healthOf } from "../../operator/src/kube/conditions.ts";
-import { KINDS } from "../../operator/src/kube/kinds.ts";
-import type { TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { OperatorScene } from "../operator/operator-scene.ts";
+import { healthOf } from "../../../operator/src/kube/conditions.ts";
+import { KINDS } from "../../../operator/src/kube/kinds.ts";
+import type { TestOperator } from "../../../operator/src/testing/start-operator.ts";
+import { OperatorScene } from "../../operator/operator-scene.ts";
 
 const PATIENT = { timeout: 20_000 };
 

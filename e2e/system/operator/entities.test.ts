@@ -2,27 +2,27 @@
 
 import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
-import { NetworkConnection } from "../../operator/src/controller-client/connection.ts";
-import { ownerOf, tagsOf } from "../../operator/src/entity/ownership.ts";
-import type { EntityResource, EntitySpec, FoundEntity, Surroundings } from "../../operator/src/entity/plan.ts";
-import { NO_REFERENCES } from "../../operator/src/entity/references.ts";
-import { EntitySync, type KnownEntity, type SyncResult } from "../../operator/src/entity/sync.ts";
-import { authPolicies, authPolicy } from "../../operator/src/kinds/auth-policy/reconcile.ts";
-import { DEFINITIONS } from "../../operator/src/kinds/definitions.ts";
-import { edgeRouterPolicies, edgeRouterPolicy } from "../../operator/src/kinds/edge-router-policy/reconcile.ts";
-import { overlayService, services } from "../../operator/src/kinds/overlay-service/reconcile.ts";
-import { postureCheck } from "../../operator/src/kinds/posture-check/plan.ts";
-import { postureChecks } from "../../operator/src/kinds/posture-check/reconcile.ts";
-import { configs, serviceConfig } from "../../operator/src/kinds/service-config/reconcile.ts";
+import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
+import { NetworkConnection } from "../../../operator/src/controller-client/connection.ts";
+import { ownerOf, tagsOf } from "../../../operator/src/entity/ownership.ts";
+import type { EntityResource, EntitySpec, FoundEntity, Surroundings } from "../../../operator/src/entity/plan.ts";
+import { NO_REFERENCES } from "../../../operator/src/entity/references.ts";
+import { EntitySync, type KnownEntity, type SyncResult } from "../../../operator/src/entity/sync.ts";
+import { authPolicies, authPolicy } from "../../../operator/src/kinds/auth-policy/reconcile.ts";
+import { DEFINITIONS } from "../../../operator/src/kinds/definitions.ts";
+import { edgeRouterPolicies, edgeRouterPolicy } from "../../../operator/src/kinds/edge-router-policy/reconcile.ts";
+import { overlayService, services } from "../../../operator/src/kinds/overlay-service/reconcile.ts";
+import { postureCheck } from "../../../operator/src/kinds/posture-check/plan.ts";
+import { postureChecks } from "../../../operator/src/kinds/posture-check/reconcile.ts";
+import { configs, serviceConfig } from "../../../operator/src/kinds/service-config/reconcile.ts";
 import {
   serviceEdgeRouterPolicies,
   serviceEdgeRouterPolicy,
-} from "../../operator/src/kinds/service-edge-router-policy/reconcile.ts";
-import { servicePolicies, servicePolicy } from "../../operator/src/kinds/service-policy/reconcile.ts";
-import { sample } from "../../operator/src/kinds/testing/samples.ts";
-import { admit } from "../../operator/src/resources/testing/admission.ts";
-import { SPECS } from "../operator/entity-specs.ts";
+} from "../../../operator/src/kinds/service-edge-router-policy/reconcile.ts";
+import { servicePolicies, servicePolicy } from "../../../operator/src/kinds/service-policy/reconcile.ts";
+import { sample } from "../../../operator/src/kinds/testing/samples.ts";
+import { admit } from "../../../operator/src/resources/testing/admission.ts";
+import { SPECS } from "../../operator/entity-specs.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 /** Their types differ, what is tested here does not. */

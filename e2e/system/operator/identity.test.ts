@@ -1,10 +1,10 @@
 /** Identities of the operator: a fake API server on one side, a real controller on the other, the SDK as the client that reads the Secrets. */
 import { AuthenticationError, enroll } from "@sallyport/sdk";
 import { describe, expect, test } from "vitest";
-import { conditionOf } from "../../operator/src/kube/conditions.ts";
-import { KINDS as KUBE } from "../../operator/src/kube/kinds.ts";
-import { condition, fileOf, logIn, look, secretOf, secretRef, textOf } from "../operator/identity-secrets.ts";
-import { OperatorScene } from "../operator/operator-scene.ts";
+import { conditionOf } from "../../../operator/src/kube/conditions.ts";
+import { KINDS as KUBE } from "../../../operator/src/kube/kinds.ts";
+import { condition, fileOf, logIn, look, secretOf, secretRef, textOf } from "../../operator/identity-secrets.ts";
+import { OperatorScene } from "../../operator/operator-scene.ts";
 
 const scene = OperatorScene.ofThisFile();
 const IDENTITY = { enrollment: { output: "IdentitySecret" } };

@@ -1,14 +1,14 @@
 /** References between resources in both directions, and deletion: in every order, and whatever is in its way. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { KINDS } from "../../operator/src/kube/kinds.ts";
-import type { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
+import { KINDS } from "../../../operator/src/kube/kinds.ts";
+import type { FakeApiServer } from "../../../operator/src/kube/testing/fake-api-server.ts";
 import {
   kindNamed,
   startApiServer,
   startOperator,
   type TestOperator,
-} from "../../operator/src/testing/start-operator.ts";
-import { OperatorScene } from "../operator/operator-scene.ts";
+} from "../../../operator/src/testing/start-operator.ts";
+import { OperatorScene } from "../../operator/operator-scene.ts";
 
 const PATIENT = { timeout: 20_000 };
 

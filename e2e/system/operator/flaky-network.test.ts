@@ -5,10 +5,10 @@ import {
   FakeController,
   refusal,
   session,
-} from "../../operator/src/controller-client/testing/fake-controller.ts";
-import { overlayServiceReconciler } from "../../operator/src/kinds/overlay-service/reconcile.ts";
-import type { KindReconciler } from "../../operator/src/loop/kind-reconciler.ts";
-import { kindNamed, startOperator } from "../../operator/src/testing/start-operator.ts";
+} from "../../../operator/src/controller-client/testing/fake-controller.ts";
+import { overlayServiceReconciler } from "../../../operator/src/kinds/overlay-service/reconcile.ts";
+import type { KindReconciler } from "../../../operator/src/loop/kind-reconciler.ts";
+import { kindNamed, startOperator } from "../../../operator/src/testing/start-operator.ts";
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

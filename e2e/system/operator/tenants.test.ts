@@ -1,8 +1,8 @@
 /** A namespace that is marked as a tenant's: its resources reach nothing beyond it, whatever the scope of their Network is. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { KINDS } from "../../operator/src/kube/kinds.ts";
-import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { OperatorScene } from "../operator/operator-scene.ts";
+import { KINDS } from "../../../operator/src/kube/kinds.ts";
+import { startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
+import { OperatorScene } from "../../operator/operator-scene.ts";
 
 const scene = OperatorScene.ofThisFile();
 let operator: TestOperator;

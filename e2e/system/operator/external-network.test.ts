@@ -4,20 +4,20 @@ import { enroll } from "@sallyport/sdk";
 import { splitPem } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
+import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
 import {
   answer,
   FakeController,
   refusal,
   session,
-} from "../../operator/src/controller-client/testing/fake-controller.ts";
-import { networkReconciler } from "../../operator/src/kinds/network/reconcile.ts";
-import { overlayServiceReconciler } from "../../operator/src/kinds/overlay-service/reconcile.ts";
-import { type Condition, conditionOf, healthOf } from "../../operator/src/kube/conditions.ts";
-import { KINDS } from "../../operator/src/kube/kinds.ts";
-import type { KindReconciler } from "../../operator/src/loop/kind-reconciler.ts";
-import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { TcpWay } from "../network/tcp-way.ts";
+} from "../../../operator/src/controller-client/testing/fake-controller.ts";
+import { networkReconciler } from "../../../operator/src/kinds/network/reconcile.ts";
+import { overlayServiceReconciler } from "../../../operator/src/kinds/overlay-service/reconcile.ts";
+import { type Condition, conditionOf, healthOf } from "../../../operator/src/kube/conditions.ts";
+import { KINDS } from "../../../operator/src/kube/kinds.ts";
+import type { KindReconciler } from "../../../operator/src/loop/kind-reconciler.ts";
+import { startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
+import { TcpWay } from "../../network/tcp-way.ts";
 
 let controller: TestController;
 let t: TestOperator;

@@ -1,8 +1,8 @@
 /** Configs of EdgeRouters: a fake API server on one side, a real controller on the other. No pod runs: what counts is the entity and what the status says of it. */
 import { expect, test } from "vitest";
-import { conditionOf } from "../../operator/src/kube/conditions.ts";
-import type { TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { OperatorScene } from "../operator/operator-scene.ts";
+import { conditionOf } from "../../../operator/src/kube/conditions.ts";
+import type { TestOperator } from "../../../operator/src/testing/start-operator.ts";
+import { OperatorScene } from "../../operator/operator-scene.ts";
 
 const scene = OperatorScene.ofThisFile();
 const LINK = {

@@ -1,11 +1,11 @@
 /** The operator's loop with the simple kinds: a fake API server on one side, a real controller on the other. */
 import { describe, expect, test } from "vitest";
-import { healthOf } from "../../operator/src/kube/conditions.ts";
-import { FINALIZER } from "../../operator/src/resources/group.ts";
-import { startApiServer } from "../../operator/src/testing/start-operator.ts";
-import { DRIFT_CASES } from "../operator/drift-cases.ts";
-import { SIMPLE_PATHS } from "../operator/entity-paths.ts";
-import { OperatorScene } from "../operator/operator-scene.ts";
+import { healthOf } from "../../../operator/src/kube/conditions.ts";
+import { FINALIZER } from "../../../operator/src/resources/group.ts";
+import { startApiServer } from "../../../operator/src/testing/start-operator.ts";
+import { DRIFT_CASES } from "../../operator/drift-cases.ts";
+import { SIMPLE_PATHS } from "../../operator/entity-paths.ts";
+import { OperatorScene } from "../../operator/operator-scene.ts";
 
 const PATIENT = { timeout: 20_000 };
 
@@ -42,7 +42,7 @@ test.each(DRIFT_CASES)(
   },
 );
 
-// Each kind does the same in operator-entities.test.ts.
+// Each kind does the same in entities.test.ts.
 test("takes over what it is asked to, looks only where it is asked to, and lets go", async () => {
   const kind = "OverlayService";
   const name = "overlayservice-a";
