@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import pg from "pg";
-import { startPeerController } from "../../e2e/network/peer-network.ts";
+import { startPeerController } from "../../e2e/network/openziti/peer-network.ts";
 import { Program } from "../../e2e/network/program.ts";
 import { residentMiB } from "../dataplane/usage.ts";
 import { LoadClient } from "./http-client.ts";

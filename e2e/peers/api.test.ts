@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe } from "vitest";
+import { type SideBySide, startSideBySide } from "../network/openziti/side-by-side.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { type SideBySide, startSideBySide } from "../network/side-by-side.ts";
 import { Both } from "./answers/ask.ts";
 import { credentialAnswers } from "./answers/credentials.ts";
 import { emptyValues } from "./answers/empty-values.ts";

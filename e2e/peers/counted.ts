@@ -1,4 +1,4 @@
-import type { PeerCli } from "../network/peer-cli.ts";
+import type { PeerCli } from "../network/openziti/peer-cli.ts";
 
 /** Payloads that a router took and did not pass on: for circuits that it does not know, for want of room, or malformed ones. */
 const DROPPED = ["xgress.edge.dropped_payloads", "xgress.dropped_payloads"] as const;

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
+import { PeerCli } from "../network/openziti/peer-cli.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { dropped } from "./counted.ts";

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { cut, exchangeUnder } from "../network/cuts.ts";
 import { type Mesh, startMesh } from "../network/mesh.ts";
-import { PeerCli } from "../network/peer-cli.ts";
+import { PeerCli } from "../network/openziti/peer-cli.ts";
+import { startTunnelledService, type TunnelledService } from "../network/openziti/tunnel.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { TRIANGLE } from "../network/triangle.ts";
-import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;

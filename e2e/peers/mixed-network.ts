@@ -2,14 +2,14 @@ import { writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
-import { type BareController, startBareController } from "../network/bare-controller.ts";
 import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { routerFile } from "../network/network.ts";
-import { peerRouterFile } from "../network/peer-network.ts";
+import { type BareController, startBareController } from "../network/openziti/bare-controller.ts";
+import { peerRouterFile } from "../network/openziti/peer-network.ts";
+import { startTunnelledService, type TunnelledService } from "../network/openziti/tunnel.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
 
 const MAIN = join(import.meta.dirname, "..", "..", "router", "src", "main.ts");

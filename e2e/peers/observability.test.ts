@@ -5,13 +5,13 @@ import { request } from "node:https";
 import { join } from "node:path";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type BareController, startBareController } from "../network/bare-controller.ts";
 import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { routerFile } from "../network/network.ts";
+import { type BareController, startBareController } from "../network/openziti/bare-controller.ts";
+import { startTunnelledService, type TunnelledService } from "../network/openziti/tunnel.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
 
 const MAIN = join(import.meta.dirname, "..", "..", "router", "src", "main.ts");

@@ -4,10 +4,10 @@ import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { type Network, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
+import { PeerCli } from "../network/openziti/peer-cli.ts";
+import { declareService } from "../network/openziti/tunnel.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { declareService } from "../network/tunnel.ts";
 import { dropped } from "./counted.ts";
 import { peer } from "./peer.ts";
 

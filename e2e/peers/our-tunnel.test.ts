@@ -5,7 +5,7 @@ import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
-import { type PeerNetwork, startPeerNetwork } from "../network/peer-network.ts";
+import { type PeerNetwork, startPeerNetwork } from "../network/openziti/peer-network.ts";
 import { accepts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { askUdp, openUdp, startTunneler, startUdpEcho } from "../network/tunneler.ts";

@@ -5,11 +5,11 @@ import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { type Network, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { peerRouterFile } from "../network/peer-network.ts";
+import { PeerCli } from "../network/openziti/peer-cli.ts";
+import { peerRouterFile } from "../network/openziti/peer-network.ts";
+import { startTunnelledService, type TunnelledService } from "../network/openziti/tunnel.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;

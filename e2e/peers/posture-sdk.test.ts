@@ -7,11 +7,11 @@ import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { administrator, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { startPeerNetwork } from "../network/peer-network.ts";
+import { PeerCli } from "../network/openziti/peer-cli.ts";
+import { startPeerNetwork } from "../network/openziti/peer-network.ts";
+import { declareService } from "../network/openziti/tunnel.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { declareService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
 
 /** A network of Sallyport or of OpenZiti. */

@@ -5,12 +5,12 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { type Network, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { peerRouterFile } from "../network/peer-network.ts";
+import { PeerCli } from "../network/openziti/peer-cli.ts";
+import { peerRouterFile } from "../network/openziti/peer-network.ts";
+import { startTunnelledService, type TunnelledService } from "../network/openziti/tunnel.ts";
 import { Program } from "../network/program.ts";
 import { PublicCertificate, shownBy } from "../network/public-certificate.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
 
 describe.skipIf(peer.isMissing)(

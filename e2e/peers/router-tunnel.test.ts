@@ -1,10 +1,10 @@
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type BareController, startBareController } from "../network/bare-controller.ts";
 import { exchange, exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { routerFile } from "../network/network.ts";
-import { peerRouterFile } from "../network/peer-network.ts";
+import { type BareController, startBareController } from "../network/openziti/bare-controller.ts";
+import { peerRouterFile } from "../network/openziti/peer-network.ts";
 import type { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { askUdp, openUdp, startUdpEcho } from "../network/tunneler.ts";

@@ -6,7 +6,7 @@ import { Context, enroll, type ServiceListener } from "@sallyport/sdk";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
-import { type PeerNetwork, startPeerNetwork } from "../network/peer-network.ts";
+import { type PeerNetwork, startPeerNetwork } from "../network/openziti/peer-network.ts";
 import { accepts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { peer } from "./peer.ts";

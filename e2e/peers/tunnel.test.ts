@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
 import { type Network, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
+import { PeerCli } from "../network/openziti/peer-cli.ts";
+import { startTunnelledService, type TunnelledService } from "../network/openziti/tunnel.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { dropped } from "./counted.ts";
 import { peer } from "./peer.ts";
 

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { startNetwork } from "./network.ts";
+import { startNetwork } from "../network.ts";
 import { PeerCli } from "./peer-cli.ts";
 import { startPeerController } from "./peer-network.ts";
 

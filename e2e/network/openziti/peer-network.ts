@@ -1,8 +1,8 @@
 import { mkdirSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
+import { accepts, Program } from "../program.ts";
 import { PeerCli } from "./peer-cli.ts";
-import { accepts, Program } from "./program.ts";
 
 /** More than any test fills. */
 const ROOM_BYTES = 64 * 1024 * 1024;

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { type ApiClient, createClient } from "@sallyport/api";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
+import { Program } from "../program.ts";
 import { PeerCli } from "./peer-cli.ts";
-import { Program } from "./program.ts";
 
-const ROOT = join(import.meta.dirname, "..", "..");
+const ROOT = join(import.meta.dirname, "..", "..", "..");
 const PASSWORD = "correct-horse-battery";
 
 /** One of two controllers that get the same questions. */

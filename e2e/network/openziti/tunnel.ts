@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { freePort } from "@sallyport/wire/testing/free-ports";
+import { accepts, Program } from "../program.ts";
 import type { PeerCli } from "./peer-cli.ts";
-import { accepts, Program } from "./program.ts";
 
 /** A service hosted and dialled by OpenZiti's tunnelers, its path forced over both routers of a network. */
 export interface TunnelledService {

@@ -1,6 +1,6 @@
 import { Agent, request } from "node:https";
 import { expect } from "vitest";
-import type { Side, SideBySide } from "../../network/side-by-side.ts";
+import type { Side, SideBySide } from "../../network/openziti/side-by-side.ts";
 
 export const MANAGEMENT = "/edge/management/v1";
 export const CLIENT = "/edge/client/v1";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Network, startNetwork } from "../../network/network.ts";
-import { PeerCli } from "../../network/peer-cli.ts";
+import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
 

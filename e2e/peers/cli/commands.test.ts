@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe } from "vitest";
+import { type SideBySide, startSideBySide } from "../../network/openziti/side-by-side.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
-import { type SideBySide, startSideBySide } from "../../network/side-by-side.ts";
 import { peer } from "../peer.ts";
 import { configCommands } from "./commands/configs.ts";
 import { identityCommands } from "./commands/identities.ts";

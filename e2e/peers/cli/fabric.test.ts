@@ -6,11 +6,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTcp, receiveNext, startEcho, type TcpServer } from "../../network/bytes.ts";
 import { eventually } from "../../network/eventually.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
-import { PeerCli } from "../../network/peer-cli.ts";
-import { peerRouterFile } from "../../network/peer-network.ts";
+import { PeerCli } from "../../network/openziti/peer-cli.ts";
+import { peerRouterFile } from "../../network/openziti/peer-network.ts";
+import { startTunnelledService, type TunnelledService } from "../../network/openziti/tunnel.ts";
 import { Program } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
-import { startTunnelledService, type TunnelledService } from "../../network/tunnel.ts";
 import { peer } from "../peer.ts";
 
 /** Links that lost a contest of duplicates stay listed for a while. */

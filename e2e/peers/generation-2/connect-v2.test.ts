@@ -5,7 +5,7 @@ import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, receiveNext, startEcho, type TcpServer } from "../../network/bytes.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
-import { PeerCli } from "../../network/peer-cli.ts";
+import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import { accepts, Program } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";

@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchangeThenEnd, receiveNext, startEcho, type TcpServer, writePseudoRandom } from "../../network/bytes.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
-import { PeerCli } from "../../network/peer-cli.ts";
+import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import type { Program } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { dropped } from "../counted.ts";

@@ -5,7 +5,7 @@ import { Context, enroll } from "@sallyport/sdk";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { openTcp } from "../../network/bytes.ts";
 import { eventually } from "../../network/eventually.ts";
-import type { PeerCli } from "../../network/peer-cli.ts";
+import type { PeerCli } from "../../network/openziti/peer-cli.ts";
 import { accepts, type Program } from "../../network/program.ts";
 import { startTunneler } from "../../network/tunneler.ts";
 import { startPeer } from "./programs.ts";

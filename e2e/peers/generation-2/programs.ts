@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { eventually } from "../../network/eventually.ts";
 import { routerFile } from "../../network/network.ts";
-import { PeerCli } from "../../network/peer-cli.ts";
-import { peerRouterFile } from "../../network/peer-network.ts";
+import { PeerCli } from "../../network/openziti/peer-cli.ts";
+import { peerRouterFile } from "../../network/openziti/peer-network.ts";
 import { Program } from "../../network/program.ts";
 import { peer } from "../peer.ts";
 

@@ -5,7 +5,7 @@ import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { declareService } from "../../network/network.ts";
 import { oneTimeCode } from "../../network/one-time-code.ts";
-import { PeerCli } from "../../network/peer-cli.ts";
+import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import type { Program } from "../../network/program.ts";
 import { peer } from "../peer.ts";
 import { isOver } from "./endings.ts";

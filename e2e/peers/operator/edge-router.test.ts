@@ -10,7 +10,7 @@ import type { RouterStatus } from "../../../operator/src/kinds/edge-router/schem
 import type { KindReconciler } from "../../../operator/src/loop/kind-reconciler.ts";
 import { startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
 import { eventually } from "../../network/eventually.ts";
-import { type PeerController, startPeerController } from "../../network/peer-network.ts";
+import { type PeerController, startPeerController } from "../../network/openziti/peer-network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { RouterPods } from "../../operator/router-pods.ts";
 import { peer as program } from "../peer.ts";

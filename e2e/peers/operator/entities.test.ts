@@ -7,7 +7,7 @@ import { connect } from "node:tls";
 import { fetchCaBundle } from "@sallyport/sdk";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
-import { type PeerController, startPeerController } from "../../network/peer-network.ts";
+import { type PeerController, startPeerController } from "../../network/openziti/peer-network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { SIMPLE_PATHS } from "../../operator/entity-paths.ts";
 import { SPECS } from "../../operator/entity-specs.ts";

@@ -6,7 +6,7 @@ import { x509 } from "@sallyport/wire";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { conditionOf } from "../../../operator/src/kube/conditions.ts";
 import { type StartOptions, startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
-import { type PeerController, startPeerController } from "../../network/peer-network.ts";
+import { type PeerController, startPeerController } from "../../network/openziti/peer-network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { fileOf, logIn, logInByEither, look, secretOf, secretRef, textOf } from "../../operator/identity-secrets.ts";
 import { peer as program } from "../peer.ts";

@@ -10,7 +10,7 @@ import { conditionOf } from "../../../operator/src/kube/conditions.ts";
 import { KINDS } from "../../../operator/src/kube/kinds.ts";
 import type { KindReconciler } from "../../../operator/src/loop/kind-reconciler.ts";
 import { startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
-import { type PeerController, startPeerController } from "../../network/peer-network.ts";
+import { type PeerController, startPeerController } from "../../network/openziti/peer-network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
 

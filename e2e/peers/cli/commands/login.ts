@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { PeerCli } from "../../../network/peer-cli.ts";
+import { PeerCli } from "../../../network/openziti/peer-cli.ts";
 import { peer } from "../../peer.ts";
 import type { Same } from "./same.ts";
 

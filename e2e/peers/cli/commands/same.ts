@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import type { Side, SideBySide } from "../../../network/side-by-side.ts";
+import type { Side, SideBySide } from "../../../network/openziti/side-by-side.ts";
 
 /** An argument that differs by side: the id of what has this name there, or a file in the side's own folder. */
 export type Argument = string | { readonly id: string; readonly of: string } | { readonly file: string };
