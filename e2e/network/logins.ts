@@ -26,9 +26,18 @@ export function withLogin(file: string, login: LoginKind): string {
   return file.replace(OIDC_ENABLED, `$1    enabled: ${login === "oidc"}`);
 }
 
+/** The open API sessions of an identity, by its id or its name. */
+export async function sessionsOf(management: ApiClient<"management">, identity: string) {
+  const { data } = await management.listAPISessions({ query: { limit: 500 } });
+  return data.filter((session) => session.identity.id === identity || session.identity.name === identity);
+}
+
+/** Ends the API sessions of an identity, by its id or its name. */
+export async function endSessionsOf(management: ApiClient<"management">, identity: string): Promise<void> {
+  for (const { id } of await sessionsOf(management, identity)) await management.deleteAPISessions({ params: { id } });
+}
+
 /** How the open API sessions of an identity were begun. Those by OpenID Connect have no token that the API could show. */
 export async function loginsOf(management: ApiClient<"management">, identity: string): Promise<LoginKind[]> {
-  const { data } = await management.listAPISessions({ query: { limit: 500 } });
-  const own = data.filter((session) => session.identity.name === identity);
-  return own.map(({ token }) => (token === "" ? "oidc" : "legacy"));
+  return (await sessionsOf(management, identity)).map(({ token }) => (token === "" ? "oidc" : "legacy"));
 }

@@ -7,6 +7,7 @@ import { Context, type EdgeConnection, type IdentityFile } from "@sallyport/sdk"
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../network/eventually.ts";
+import { endSessionsOf } from "../network/logins.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -97,9 +98,7 @@ describe("a stream ends with the right to it, and others go on", () => {
     [
       "the API session is deleted",
       async () => {
-        const filter = `identity = "${await idOf("identity", "guarded-client")}"`;
-        const { data } = await network.management.listAPISessions({ query: { filter } });
-        for (const { id } of data) await network.management.deleteAPISessions({ params: { id } });
+        await endSessionsOf(network.management, "guarded-client");
         return async () => {};
       },
     ],

@@ -7,6 +7,7 @@ import { runInNewContext } from "node:vm";
 import { Context, type EdgeConnection, type ServiceListener } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../network/eventually.ts";
+import { endSessionsOf, sessionsOf } from "../network/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -203,17 +204,13 @@ describe("applications on the SDK", { timeout: 120_000 }, () => {
     it("get a new session when theirs was ended, without noticing", async () => {
       const { management } = network;
       const { id } = await client.identity();
-      const own = async () => {
-        const { data } = await management.listAPISessions({ query: { limit: 500 } });
-        return data.flatMap((session) => (session.identity.id === id ? [session.id] : []));
-      };
-      const former = await own();
+      const former = await sessionsOf(management, id);
       expect(former).toHaveLength(1);
-      await management.deleteAPISessions({ params: { id: former[0] ?? "" } });
+      await endSessionsOf(management, id);
       await eventually("a connection by a new session", async () => {
         (await client.dial("Web")).destroy();
-        const now = await own();
-        return now.length === 1 && now[0] !== former[0];
+        const now = await sessionsOf(management, id);
+        return now.length === 1 && now[0]?.id !== former[0]?.id;
       });
     });
 

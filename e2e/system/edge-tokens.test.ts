@@ -5,15 +5,12 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
+import { sessionsOf } from "../network/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
 const MIB = 1024 * 1024;
 const halfOpen = { allowHalfOpen: true };
-
-/** OpenID Connect is turned on in the file that `init` writes, whatever it says of it. */
-const withOidc = (text: string): string =>
-  text.replace(/^( {2}oidc:\n)(?: {4}(?:# )?enabled: \w+\n)?/m, "$1    enabled: true\n");
 
 describe("a network of two routers whose clients log in by OpenID Connect", { timeout: 120_000 }, () => {
   const folder = makeScratch("edge-tokens");
@@ -23,7 +20,7 @@ describe("a network of two routers whose clients log in by OpenID Connect", { ti
   let listener: ServiceListener;
 
   beforeAll(async () => {
-    network = await startNetwork(join(folder, "network"), { controllerSettings: withOidc });
+    network = await startNetwork(join(folder, "network"), { login: "oidc" });
     const { hostFile, clientFile } = await declareService(network, { name: "echo" });
     host = await Context.load(hostFile);
     client = await Context.load(clientFile, { refreshIntervalMs: 500 });
@@ -55,10 +52,7 @@ describe("a network of two routers whose clients log in by OpenID Connect", { ti
       60_000,
     );
 
-  async function sessionsOf(name: string) {
-    const { data } = await network.management.listAPISessions({ query: { limit: 100 } });
-    return data.filter(({ identity }) => identity.name === name);
-  }
+  const sessions = (name: string) => sessionsOf(network.management, name);
 
   async function idOf(name: string): Promise<string> {
     const { data } = await network.management.listIdentities({ query: { filter: `name = "${name}"` } });
@@ -67,8 +61,8 @@ describe("a network of two routers whose clients log in by OpenID Connect", { ti
 
   it("carries what they send, by tokens that no controller keeps", async () => {
     await exchange(await client.dial("echo", halfOpen), 1, 8 * MIB);
-    const sessions = [...(await sessionsOf("echo-client")), ...(await sessionsOf("echo-host"))];
-    expect(sessions.map(({ token }) => token)).toEqual(["", ""]);
+    const own = [...(await sessions("echo-client")), ...(await sessions("echo-host"))];
+    expect(own.map(({ token }) => token)).toEqual(["", ""]);
   });
 
   it("keeps circuits, listeners and logins over a new key of its tokens", async () => {
@@ -78,13 +72,13 @@ describe("a network of two routers whose clients log in by OpenID Connect", { ti
     expect(code).toBe(0);
     await exchange(await client.dial("echo", halfOpen), 2, MIB);
     await exchange(socket, 3, MIB);
-    expect(await sessionsOf("echo-client")).toHaveLength(1);
+    expect(await sessions("echo-client")).toHaveLength(1);
   });
 
   it("ends the circuits of a session that is deleted; its client logs in again", async () => {
     const socket = await open();
     const ended = whenClosed(socket);
-    const [session] = await sessionsOf("echo-client");
+    const [session] = await sessions("echo-client");
     await network.management.deleteAPISessions({ params: { id: session?.id ?? "" } });
     await ended;
     await dialsAgain();

@@ -7,7 +7,7 @@ import { NetworkConnection } from "../../operator/src/controller-client/connecti
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
-import { type LoginKind, loginsOf, withLogin } from "../network/logins.ts";
+import { endSessionsOf, type LoginKind, loginsOf, withLogin } from "../network/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
@@ -52,14 +52,6 @@ describe("a network whose controller begins to serve OpenID Connect, and ends it
     await network.restartController();
   }
 
-  /** Ends the sessions of a program, and waits until it dials or calls again: with another login. */
-  async function endSessions(identity: string): Promise<void> {
-    const { data } = await network.management.listAPISessions({ query: { limit: 500 } });
-    for (const session of data.filter((each) => each.identity.name === identity)) {
-      await network.management.deleteAPISessions({ params: { id: session.id } });
-    }
-  }
-
   const logins = async () => [
     await loginsOf(network.management, "echo-host"),
     await loginsOf(network.management, "echo-client"),
@@ -79,7 +71,8 @@ describe("a network whose controller begins to serve OpenID Connect, and ends it
     await dials(2);
     expect([await logins(), await kindOfOperator()]).toEqual([[["legacy"], ["legacy"]], "legacy"]);
 
-    await endSessions("echo-client");
+    // It dials with another login then.
+    await endSessionsOf(network.management, "echo-client");
     await client.identity();
     await dials(3);
     expect(await logins()).toEqual([["legacy"], ["oidc"]]);

@@ -9,6 +9,7 @@ import { NetworkConnection } from "../../operator/src/controller-client/connecti
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
+import { sessionsOf } from "../network/logins.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
@@ -31,10 +32,8 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
   }, 180_000);
 
   /** Ids of the API sessions of an identity. */
-  async function sessionsOf(identityId: string): Promise<string[]> {
-    const { data } = await network.management.listAPISessions({ query: { limit: 500 } });
-    return data.filter((session) => session.identity.id === identityId).map(({ id }) => id);
-  }
+  const sessionIdsOf = async (identityId: string) =>
+    (await sessionsOf(network.management, identityId)).map(({ id }) => id);
 
   const kinds = () => logged.splice(0).flatMap(({ kind, message }) => (message === "logged in" ? [kind] : []));
 
@@ -43,14 +42,14 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
     expect(kinds()).toEqual(["oidc"]);
     const { id } = await client.identity();
     expect((await client.services()).map(({ name }) => name)).toEqual(["echo"]);
-    const [first = ""] = await sessionsOf(id);
+    const [first = ""] = await sessionIdsOf(id);
     await network.management.deleteAPISessions({ params: { id: first } });
     expect((await client.identity()).id).toBe(id);
     expect(kinds()).toEqual(["oidc"]);
-    const [second, ...others] = await sessionsOf(id);
+    const [second, ...others] = await sessionIdsOf(id);
     expect([second === first, others]).toEqual([false, []]);
     await client.close();
-    await eventually("the session has ended", async () => (await sessionsOf(id)).length === 0);
+    await eventually("the session has ended", async () => (await sessionIdsOf(id)).length === 0);
   });
 
   it("logs in with a name and a password, and its calls come with the certificate of the session", async () => {
@@ -91,7 +90,7 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
     const second = await own();
     expect(second.id).not.toBe(first.id);
     await connection.close();
-    await eventually("the session has ended", async () => !(await sessionsOf(first.identityId)).includes(second.id));
+    await eventually("the session has ended", async () => !(await sessionIdsOf(first.identityId)).includes(second.id));
   });
 
   describe("with a service that is hosted and dialled by access tokens", () => {
@@ -122,7 +121,7 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
     };
     const sessions = async () => {
       const ids = await Promise.all([host, client].map(async (context) => (await context.identity()).id));
-      return (await Promise.all(ids.map(sessionsOf))).flat();
+      return (await Promise.all(ids.map(sessionIdsOf))).flat();
     };
     const rotate = (...more: string[]) =>
       network.runToEnd(

@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { IdentityProvider } from "../network/identity-provider.ts";
+import { endSessionsOf, sessionsOf } from "../network/logins.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import type { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -107,14 +108,7 @@ describe("tunnelers without an identity of their own", { timeout: 90_000 }, () =
   }
 
   /** Ids of the API sessions of the user. */
-  async function sessions(): Promise<string[]> {
-    const { data } = await network.management.listAPISessions({ query: { limit: 500 } });
-    return data.filter(({ identity }) => identity.id === userId).map(({ id }) => id);
-  }
-
-  async function endSessions(): Promise<void> {
-    for (const id of await sessions()) await network.management.deleteAPISessions({ params: { id } });
-  }
+  const sessions = async () => (await sessionsOf(network.management, userId)).map(({ id }) => id);
 
   it("log in with what their token file holds now", async () => {
     const tokenFile = join(folder, "token");
@@ -127,7 +121,7 @@ describe("tunnelers without an identity of their own", { timeout: 90_000 }, () =
     // The former token would not be taken any more; whoever owns the file has put another one there.
     writeFileSync(tokenFile, provider.token("user"));
     const [former] = await sessions();
-    await endSessions();
+    await endSessionsOf(network.management, userId);
     await eventually("there is another session", async () => {
       const [now] = await sessions();
       return now !== undefined && now !== former;
@@ -169,7 +163,7 @@ describe("tunnelers without an identity of their own", { timeout: 90_000 }, () =
     await second.program.stop();
 
     // What was ended is not gone on with.
-    await endSessions();
+    await endSessionsOf(network.management, userId);
     const third = await start(file);
     await third.program.line(/^To log in for .* the code/);
   });
@@ -193,7 +187,7 @@ describe("tunnelers without an identity of their own", { timeout: 90_000 }, () =
     await program.line(LOGGED_IN);
     await expectEcho(port);
     await program.stop();
-    await endSessions();
+    await endSessionsOf(network.management, userId);
   });
 
   it("become identities with a certificate", async () => {

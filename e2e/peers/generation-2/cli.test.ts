@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../../network/eventually.ts";
+import { withLogin } from "../../network/logins.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
 import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import { Program } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
-import { withOidc } from "./controller-login.ts";
 
 const { path: binary, version, isMissing } = peer.generation2;
 const isBefore21 = version.startsWith("v2.0.");
@@ -45,7 +45,7 @@ describe.skipIf(isMissing)(`the CLI of OpenZiti ${version} (OPENZITI2) on our co
 
   beforeAll(async () => {
     folder = makeScratch("cli-generation-2");
-    network = await startNetwork(path("network"), { controllerSettings: (text) => withOidc(text, true) });
+    network = await startNetwork(path("network"), { login: "oidc" });
     cli = new PeerCli(binary, folder);
     await loginAsAdmin(cli);
   });
@@ -279,7 +279,7 @@ describe.skipIf(isMissing)(`the CLI of OpenZiti ${version} (OPENZITI2) on our co
 
   it("logs in by the old way when OIDC is turned off; what it has ended with it", { timeout: 120_000 }, async () => {
     const file = path("network/controller/controller.yml");
-    writeFileSync(file, withOidc(readFileSync(file, "utf8"), false));
+    writeFileSync(file, withLogin(readFileSync(file, "utf8"), "legacy"));
     await network.restartController();
     await expect(cli.edge("list", "services")).rejects.toThrow(UNAUTHORIZED);
     const of = other("old");

@@ -9,7 +9,6 @@ import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import { accepts, Program } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
-import { withOidc } from "./controller-login.ts";
 import { type Participant, startParticipants } from "./participants.ts";
 import { startPeer } from "./programs.ts";
 
@@ -59,7 +58,7 @@ describe.skipIf(isMissing || isBefore21)(
     beforeAll(async () => {
       folder = makeScratch("connect-v2");
       echo = await startEcho();
-      network = await startNetwork(join(folder, "network"), { controllerSettings: (text) => withOidc(text, true) });
+      network = await startNetwork(join(folder, "network"), { login: "oidc" });
       cli = new PeerCli(binary, folder);
       await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
       // A host of ours at r2, whose service the tunneler at r1 dials.

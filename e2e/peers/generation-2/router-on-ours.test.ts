@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../../network/bytes.ts";
+import { withLogin } from "../../network/logins.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
 import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import { peerRouterFile } from "../../network/openziti/peer-network.ts";
@@ -11,7 +12,6 @@ import { startTunnelledService, type TunnelledService } from "../../network/open
 import { Program } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
-import { withOidc } from "./controller-login.ts";
 import { carries as carriesFrom, pairs, startParticipants } from "./participants.ts";
 
 const MIB = 1024 * 1024;
@@ -51,7 +51,7 @@ describe.skipIf(isMissing)(
     beforeAll(async () => {
       folder = makeScratch("generation-2");
       echo = await startEcho();
-      network = await startNetwork(join(folder, "network"), { controllerSettings: (text) => withOidc(text, false) });
+      network = await startNetwork(join(folder, "network"), { login: "legacy" });
       cli = new PeerCli(binary, folder);
       await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
       const [edgePort = 0, linkPort = 0, outward = 0, inward = 0] = await freePorts(4);
@@ -185,7 +185,7 @@ describe.skipIf(isMissing)(
       timeout: 240_000,
     }, async () => {
       const file = join(folder, "network", "controller", "controller.yml");
-      writeFileSync(file, withOidc(readFileSync(file, "utf8"), true));
+      writeFileSync(file, withLogin(readFileSync(file, "utf8"), "oidc"));
       await network.restartController();
       const kinds = ["our SDK", "OpenZiti's tunneler"] as const;
       const participants = await startParticipants({ cli, folder, at: { two: kinds, r1: kinds }, echoPort: echo.port });

@@ -1,15 +1,16 @@
 import { expect } from "vitest";
 import { eventually } from "../../network/eventually.ts";
+import { sessionsOf } from "../../network/logins.ts";
 import { carries, type OidcNetwork, type Pair, Stream, type Whose } from "./network.ts";
 
 /** The client loses what is open with its session, and goes on in a new one. */
 export async function losesItsSession(oidc: OidcNetwork, pair: Pair): Promise<void> {
-  const [before] = await oidc.sessionsOf(pair.identityId);
+  const [before] = await sessionsOf(oidc.network.management, pair.identityId);
   const stream = await Stream.open(pair.port);
   await stream.more(1);
   await oidc.network.management.deleteAPISessions({ params: { id: before?.id ?? "" } });
   await pair.client.ready("a circuit of a new session", () => carries(pair));
-  const after = await oidc.sessionsOf(pair.identityId);
+  const after = await sessionsOf(oidc.network.management, pair.identityId);
   expect(after.map(({ id, token }) => ({ isNew: id !== before?.id, token }))).toEqual([{ isNew: true, token: "" }]);
   const next = await Stream.open(pair.port);
   await isOver(pair.whose, stream, () => next.more(5));
@@ -22,7 +23,10 @@ export async function losesItsRights(oidc: OidcNetwork, pair: Pair): Promise<voi
   const stream = await Stream.open(pair.port);
   await stream.more(1);
   await oidc.network.management.disableIdentity({ params: { id: identityId }, body: { durationMinutes: 0 } });
-  await eventually("no session is left", async () => (await oidc.sessionsOf(identityId)).length === 0);
+  await eventually(
+    "no session is left",
+    async () => (await sessionsOf(oidc.network.management, identityId)).length === 0,
+  );
   await isOver(pair.whose, stream, async () => expect(await carries(pair).catch(() => false)).toBe(false));
 }
 

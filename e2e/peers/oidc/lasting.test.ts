@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../../network/eventually.ts";
+import { sessionsOf } from "../../network/logins.ts";
 import { peer } from "../peer.ts";
 import { each, losesItsRights, losesItsSession } from "./endings.ts";
 import { carries, OidcNetwork, type Pair, Stream } from "./network.ts";
@@ -50,7 +51,7 @@ describe.skipIf(peer.isMissing || peer.postureClient === "")(
 
     it("outlast the tokens of their login, and a new signing key", { timeout: 2 * REFRESHED_MS }, async () => {
       const ids = async () => {
-        const held = await Promise.all(pairs.map(({ identityId }) => oidc.sessionsOf(identityId)));
+        const held = await Promise.all(pairs.map(({ identityId }) => sessionsOf(oidc.network.management, identityId)));
         return held.flat().map(({ id }) => id);
       };
       const sessions = await ids();

@@ -115,12 +115,6 @@ export class OidcNetwork {
     return made;
   }
 
-  /** The API sessions of an identity; those by OIDC have no token. */
-  async sessionsOf(identityId: string): Promise<{ readonly id: string; readonly token: string }[]> {
-    const { data } = await this.network.management.listAPISessions({ query: { limit: 500 } });
-    return data.filter((session) => session.identity.id === identityId);
-  }
-
   /** How often the tokens of an identity were refreshed so far. */
   refreshes(identityId: string): number {
     const file = join(this.network.folder, "controller", "sessions.jsonl");

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchangeThenEnd, openTcp } from "../../network/bytes.ts";
+import { sessionsOf } from "../../network/logins.ts";
 import { peer } from "../peer.ts";
 import { each, losesItsSession } from "./endings.ts";
 import { carries, OidcNetwork, type Pair, Stream } from "./network.ts";
@@ -25,7 +26,8 @@ describe.skipIf(peer.isMissing || peer.postureClient === "")(
 
     it("they host and dial, over OpenZiti's router and over ours", async () => {
       await each(pairs, async ({ host, identityId, port }) => {
-        for (const id of [host, identityId]) expect(await oidc.sessionsOf(id)).toMatchObject([{ token: "" }]);
+        for (const id of [host, identityId])
+          expect(await sessionsOf(oidc.network.management, id)).toMatchObject([{ token: "" }]);
         await exchangeThenEnd(await openTcp(port), 1, 4 * MIB);
         const small = async (_: unknown, seed: number) => exchangeThenEnd(await openTcp(port), seed, 100_000);
         await Promise.all(Array.from({ length: 5 }, small));
@@ -39,7 +41,7 @@ describe.skipIf(peer.isMissing || peer.postureClient === "")(
       for (const stream of streams) await stream.more(2);
       await each(pairs, async (pair) => {
         await pair.client.ready("a new circuit", () => carries(pair));
-        expect(await oidc.sessionsOf(pair.identityId)).toHaveLength(1);
+        expect(await sessionsOf(oidc.network.management, pair.identityId)).toHaveLength(1);
       });
       for (const stream of streams) stream.close();
     });
