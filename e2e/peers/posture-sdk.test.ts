@@ -1,11 +1,12 @@
 import { once } from "node:events";
-import { copyFileSync, readFileSync } from "node:fs";
+import { copyFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
-import { type ApiClient, createClient } from "@sallyport/api";
+import type { ApiClient } from "@sallyport/api";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
+import { loggedIn } from "../network/identity-file.ts";
 import { administrator, startNetwork } from "../network/network.ts";
 import { PeerCli } from "../network/openziti/peer-cli.ts";
 import { startPeerNetwork } from "../network/openziti/peer-network.ts";
@@ -217,13 +218,8 @@ const QUERY = {
 
 /** What the owner of the identity file is told of its service's checks; ids and times as their types, fields without a value and links left out. */
 async function queriesOf(identityFile: string, port: number) {
-  const { id } = JSON.parse(readFileSync(identityFile, "utf8")) as { id: Record<"ca" | "cert" | "key", string> };
-  const pem = (text: string): string => text.replace(/^pem:/, "");
-  const credentials = { ca: pem(id.ca), cert: pem(id.cert), key: pem(id.key) };
-  const client = createClient("client", { baseUrl: `https://localhost:${port}`, ...credentials });
+  const client = await loggedIn(identityFile, port);
   try {
-    const session = await client.authenticate({ query: { method: "cert" }, body: {} });
-    client.setToken(session.data.token);
     const { data } = await client.listServices();
     expect(data.map((service) => service.name)).toEqual(["echo"]);
     const [asked, ...others] = data[0]?.postureQueries ?? [];

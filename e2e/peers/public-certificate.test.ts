@@ -4,6 +4,7 @@ import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
+import { credentialsOf } from "../network/identity-file.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import { PeerCli } from "../network/openziti/peer-cli.ts";
 import { peerRouterFile } from "../network/openziti/peer-network.ts";
@@ -31,9 +32,8 @@ describe.skipIf(peer.isMissing)(
     };
     /** Logs in with the certificate in an identity file, as a client that knows no authority yet. */
     const loginWith = async (name: string): Promise<string> => {
-      const { id } = JSON.parse(readFileSync(path(`${name}.json`), "utf8")) as { id: Record<string, string> };
-      const pem = (text = "") => text.replace(/^pem:/, "");
-      const [cert, key] = [save(`${name}.cert`, pem(id.cert)), save(`${name}.key`, pem(id.key))];
+      const own = credentialsOf(path(`${name}.json`));
+      const [cert, key] = [save(`${name}.cert`, own.cert), save(`${name}.key`, own.key)];
       const anonymous = new PeerCli(peer.path, path(`cli-${name}`));
       return await anonymous.edge("login", `localhost:${network.port}`, "-c", cert, "-k", key, "-y");
     };

@@ -7,6 +7,7 @@ import { Context, type EdgeConnection, type IdentityFile } from "@sallyport/sdk"
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../network/eventually.ts";
+import { pem } from "../network/identity-file.ts";
 import { endSessionsOf } from "../network/logins.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { Program } from "../network/program.ts";
@@ -172,7 +173,6 @@ it("of two hosts one is killed: every dial goes on succeeding", async () => {
 
 describe("who reaches no controller, only a router", () => {
   const identityOf = (file: string): IdentityFile => JSON.parse(readFileSync(file, "utf8"));
-  const pem = (text: string | undefined): string => (text ?? "").replace(/^pem:/, "");
 
   it("logs in by certificate over its API proxy, and dials", async () => {
     const identity = identityOf(open.clientFile);

@@ -7,6 +7,7 @@ import { NetworkConnection } from "../../operator/src/controller-client/connecti
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
+import { credentialsOf } from "../network/identity-file.ts";
 import { endSessionsOf, type LoginKind, loginsOf, withLogin } from "../network/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -29,7 +30,7 @@ describe("a network whose controller begins to serve OpenID Connect, and ends it
     client = await Context.load(declared.clientFile, { refreshIntervalMs: 500 });
     await hostEcho(host, "echo");
     open = await client.dial("echo", halfOpen);
-    const ca = JSON.parse(readFileSync(declared.clientFile, "utf8")).id.ca.replace(/^pem:/, "");
+    const { ca } = credentialsOf(declared.clientFile);
     operator = new NetworkConnection({
       ...{ name: "default/main", endpoints: [`https://localhost:${network.port}`], ca },
       credentials: { method: "password", username: "admin", password: network.adminPassword },

@@ -1,14 +1,14 @@
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { get } from "node:https";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
-import { Context, type EdgeConnection, type IdentityFile } from "@sallyport/sdk";
+import { Context, type EdgeConnection } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { NetworkConnection } from "../../operator/src/controller-client/connection.ts";
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
+import { credentialsOf } from "../network/identity-file.ts";
 import { sessionsOf } from "../network/logins.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -59,9 +59,9 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
     await network.management.createAuthenticator({
       body: { identityId: data.id, method: "updb", username: "walk-in", password: "a-long-password" },
     });
-    const { id, ztAPI } = JSON.parse(readFileSync(declared.clientFile, "utf8")) as IdentityFile;
-    const ca = (id.ca ?? "").replace(/^pem:/, "");
-    const login = { controller: new URL(ztAPI).origin, ca, username: "walk-in", password: "a-long-password" };
+    const controller = `https://localhost:${network.port}`;
+    const { ca } = credentialsOf(declared.clientFile);
+    const login = { controller, ca, username: "walk-in", password: "a-long-password" };
     const client = await Context.login(login, { log });
     expect(kinds()).toEqual(["oidc"]);
     expect((await client.identity()).name).toBe("walk-in");
@@ -72,13 +72,9 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
   });
 
   it("takes the operator, which logs in again when its session was ended", async () => {
-    const { id } = JSON.parse(readFileSync(declared.clientFile, "utf8")) as IdentityFile;
+    const { ca } = credentialsOf(declared.clientFile);
     const connection = new NetworkConnection({
-      ...{
-        name: "default/main",
-        endpoints: [`https://localhost:${network.port}`],
-        ca: (id.ca ?? "").replace(/^pem:/, ""),
-      },
+      ...{ name: "default/main", endpoints: [`https://localhost:${network.port}`], ca },
       credentials: { method: "password", username: "admin", password: network.adminPassword },
       ...{ requestTimeoutMs: 10_000, maxRequestsPerSecond: 100, log },
     });
@@ -129,8 +125,7 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
         ...["pki", "rotate", join(network.folder, "controller", "controller.yml"), "--tokens", ...more],
       );
     const keys = async (): Promise<string[]> => {
-      const { id } = JSON.parse(readFileSync(declared.clientFile, "utf8")) as IdentityFile;
-      const tls = { ca: (id.ca ?? "").replace(/^pem:/, ""), allowPartialTrustChain: true };
+      const tls = { ca: credentialsOf(declared.clientFile).ca, allowPartialTrustChain: true };
       const asked = get({ host: "localhost", port: network.port, path: "/oidc/keys", agent: false, ...tls });
       const [response] = await once(asked, "response");
       return ((await json(response)) as { keys: { kid: string }[] }).keys.map(({ kid }) => kid);

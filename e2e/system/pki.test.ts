@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createClient } from "@sallyport/api";
 import { Context, enroll } from "@sallyport/sdk";
@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
+import { credentialsOf } from "../network/identity-file.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
@@ -32,11 +33,6 @@ const dials = (context: Context) =>
     },
     60_000,
   );
-const partsOf = (file: string) => {
-  const { id } = JSON.parse(readFileSync(file, "utf8")) as { id: { cert: string; key: string; ca: string } };
-  const pem = (text: string) => text.replace(/^pem:/, "");
-  return { cert: pem(id.cert), key: pem(id.key), ca: pem(id.ca) };
-};
 const clientOf = (parts: { cert: string; key: string; ca: string }) =>
   createClient("client", { baseUrl: `https://localhost:${network.port}`, ...parts });
 const login = async (parts: { cert: string; key: string; ca: string }) => {
@@ -74,7 +70,7 @@ describe("pki rotate on a controller that runs", () => {
   let renewed: { cert: string; key: string; ca: string };
 
   it("cuts no client off: identities, routers and handed-out tokens of before go on", async () => {
-    before = await login(partsOf(echo.clientFile));
+    before = await login(credentialsOf(echo.clientFile));
     expect(before.isExtendRequested).toBe(false);
     const { data } = await network.management.createIdentity({
       body: { name: "between", type: "Device", isAdmin: false, enrollment: { ott: true } },
@@ -88,10 +84,10 @@ describe("pki rotate on a controller that runs", () => {
     // The server's key is the same, so the token still proves the server.
     const enrolled = await enroll(handedOut);
     writeFileSync(join(folder, "between.json"), JSON.stringify(enrolled), { mode: 0o600 });
-    expect(splitPem(partsOf(join(folder, "between.json")).ca)).toHaveLength(4);
-    await login(partsOf(join(folder, "between.json")));
+    expect(splitPem(credentialsOf(join(folder, "between.json")).ca)).toHaveLength(4);
+    await login(credentialsOf(join(folder, "between.json")));
 
-    expect((await login(partsOf(echo.clientFile))).isExtendRequested).toBe(true);
+    expect((await login(credentialsOf(echo.clientFile))).isExtendRequested).toBe(true);
     await dials(await load(echo.clientFile));
     for (const name of ["r1", "r2"] as const) await network.restartRouter(name);
     await dials(await load(echo.clientFile));
@@ -100,7 +96,7 @@ describe("pki rotate on a controller that runs", () => {
   }, 180_000);
 
   it("lets an identity have a certificate of the new authority", async () => {
-    const parts = partsOf(echo.clientFile);
+    const parts = credentialsOf(echo.clientFile);
     const { client } = await login(parts);
     const { data } = await client.listCurrentIdentityAuthenticators();
     const params = { id: data[0]?.id ?? "" };
@@ -125,8 +121,8 @@ describe("pki rotate on a controller that runs", () => {
     expect([retired.code, retired.output]).toEqual([0, expect.stringMatching(/trusted no more/)]);
     await eventually("the former one is gone", async () => (await anchorsServed()) === 2);
     await login(renewed);
-    await login(partsOf(join(folder, "between.json")));
-    await expect(login(partsOf(echo.hostFile))).rejects.toThrow();
+    await login(credentialsOf(join(folder, "between.json")));
+    await expect(login(credentialsOf(echo.hostFile))).rejects.toThrow();
     expect((await pki("status", configuration())).output.match(/signing CA/g)).toHaveLength(1);
   });
 });

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
+import { credentialsOf } from "../network/identity-file.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
@@ -92,12 +93,9 @@ describe("identity files that are renewed while a context uses them", { timeout:
   /** A certificate for a new key that counts beside the one of a file, and the file with it. */
   async function renewal(path: string): Promise<{ file: string; confirm: () => Promise<void> }> {
     const identity = JSON.parse(readFileSync(path, "utf8")) as IdentityFile;
-    const pem = (text: string | null | undefined) => (text ?? "").replace(/^pem:/, "");
     const caller = createClient("client", {
       baseUrl: `https://localhost:${network.port}`,
-      ca: pem(identity.id.ca),
-      cert: pem(identity.id.cert),
-      key: pem(identity.id.key),
+      ...credentialsOf(path),
       tls: { allowPartialTrustChain: true },
     });
     const { data: session } = await caller.authenticate({ query: { method: "cert" }, body: {} });

@@ -5,6 +5,7 @@ import { Context, type EdgeConnection, type IdentityFile, type ServiceListener }
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
+import { pem } from "../network/identity-file.ts";
 import { loginOfRun, loginsOf } from "../network/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -104,7 +105,7 @@ describe("the SDK on a network of two routers", { timeout: 120_000 }, () => {
     await network.management.createAuthenticator({
       body: { identityId: data.id, method: "updb", username: "walk-in", password: "a-long-password" },
     });
-    const ca = clientFile.id.ca?.replace(/^pem:/, "") ?? "";
+    const ca = pem(clientFile.id.ca);
     const login = {
       controller: `https://localhost:${network.port}`,
       ca,

@@ -1,10 +1,11 @@
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Context, type IdentityFile } from "@sallyport/sdk";
+import { Context } from "@sallyport/sdk";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
+import { credentialsOf } from "../network/identity-file.ts";
 import { IdentityProvider } from "../network/identity-provider.ts";
 import { endSessionsOf, sessionsOf } from "../network/logins.ts";
 import { type Network, startNetwork } from "../network/network.ts";
@@ -62,8 +63,7 @@ describe("tunnelers without an identity of their own", { timeout: 90_000 }, () =
     await declareConfigured(network, { name: "echo", roles: ["tunnel"], configs: { "host.v1": target } });
     hosting = startTunneler(folder, "host", "host", "-i", host.file);
     await hosting.line(LOGGED_IN);
-    const { id } = JSON.parse(readFileSync(host.file, "utf8")) as IdentityFile;
-    writeFileSync(caFile, (id.ca ?? "").replace(/^pem:/, ""));
+    writeFileSync(caFile, credentialsOf(host.file).ca);
   }, 180_000);
 
   afterEach(async () => {

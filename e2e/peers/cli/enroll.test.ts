@@ -1,10 +1,11 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createClient } from "@sallyport/api";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ThirdParty } from "../../../controller/src/auth/testing/third-party.ts";
 import { eventually } from "../../network/eventually.ts";
+import { credentialsOf } from "../../network/identity-file.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
 import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import { peerRouterFile } from "../../network/openziti/peer-network.ts";
@@ -42,9 +43,8 @@ describe.skipIf(peer.isMissing)(
     };
     /** The certificate and key in an identity file, as files. */
     const partsOf = (name: string): [string, string] => {
-      const { id } = JSON.parse(readFileSync(path(`${name}.json`), "utf8")) as { id: Record<string, string> };
-      const pem = (text = "") => text.replace(/^pem:/, "");
-      return [save(`${name}.cert`, pem(id.cert)), save(`${name}.key`, pem(id.key))];
+      const { cert, key } = credentialsOf(path(`${name}.json`));
+      return [save(`${name}.cert`, cert), save(`${name}.key`, key)];
     };
     const isOnline = async (): Promise<boolean> => {
       const { data } = await network.management.listEdgeRouters({ query: { filter: 'name = "p1"' } });

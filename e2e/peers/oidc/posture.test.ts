@@ -1,8 +1,8 @@
-import { copyFileSync, readFileSync } from "node:fs";
+import { copyFileSync } from "node:fs";
 import { join } from "node:path";
-import { createClient } from "@sallyport/api";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { loggedIn } from "../../network/identity-file.ts";
 import { declareService } from "../../network/network.ts";
 import { oneTimeCode } from "../../network/one-time-code.ts";
 import { PeerCli } from "../../network/openziti/peer-cli.ts";
@@ -110,13 +110,8 @@ describe.skipIf(peer.isMissing || peer.postureClient === "")("posture of applica
 
 /** Sets up one-time codes for the owner of the identity file; resolves with their secret. */
 async function enrollCodes(identityFile: string, port: number): Promise<string> {
-  const { id } = JSON.parse(readFileSync(identityFile, "utf8")) as { id: Record<"ca" | "cert" | "key", string> };
-  const pem = (text: string): string => text.replace(/^pem:/, "");
-  const credentials = { ca: pem(id.ca), cert: pem(id.cert), key: pem(id.key) };
-  const client = createClient("client", { baseUrl: `https://localhost:${port}`, ...credentials });
+  const client = await loggedIn(identityFile, port);
   try {
-    const session = await client.authenticate({ query: { method: "cert" }, body: {} });
-    client.setToken(session.data.token);
     await client.enrollMfa({});
     const { data } = await client.detailMfa();
     const secret = new URL(data.provisioningUrl ?? "").searchParams.get("secret") ?? "";

@@ -3,9 +3,10 @@ import { Context, enroll } from "@sallyport/sdk";
 import { createCsr, createKeyPair } from "@sallyport/wire";
 import { describe, expect, it } from "vitest";
 import { eventually } from "../../network/eventually.ts";
+import { pem } from "../../network/identity-file.ts";
 import type { RawAnswer } from "../../network/raw-peer.ts";
 import { errorOf, valuesOf } from "./requests.ts";
-import { pem, type Site } from "./site.ts";
+import type { Site } from "./site.ts";
 
 /** Tokens and requests for certificates that are not what they should be. */
 export function describeEnrollment(site: Site): void {

@@ -6,6 +6,7 @@ import { expect } from "vitest";
 import { exchange } from "../../network/bytes.ts";
 import { eventually } from "../../network/eventually.ts";
 import { hostEcho } from "../../network/hosted-echo.ts";
+import { credentialsOf } from "../../network/identity-file.ts";
 import { declareService, type Network, startNetwork } from "../../network/network.ts";
 import type { Program } from "../../network/program.ts";
 import {
@@ -53,9 +54,6 @@ const EDGE_WITHOUT_ALPN: Target = {
 };
 export const EVERYWHERE: readonly Target[] = [CTRL, LINK, EDGE, EDGE_WITHOUT_ALPN];
 
-/** What a PEM value of an identity file holds. */
-export const pem = (text: string): string => text.replace(/^pem:/, "");
-
 /** Memory that a program has now. */
 export const residentBytes = (program: Program): number =>
   Number(readFileSync(`/proc/${program.pid}/statm`, "utf8").split(" ")[1]) * 4096;
@@ -88,8 +86,8 @@ export class Site {
     const issued = await authority.issue({ commonName: "untrusted" });
     this.untrusted = { cert: issued.certPem, key: this.keep("the untrusted key", issued.keyPem) };
     for (const [side, file] of Object.entries({ host: declared.hostFile, client: declared.clientFile })) {
-      const { id } = JSON.parse(readFileSync(file, "utf8")) as { id: { cert: string; key: string } };
-      this.known = { cert: pem(id.cert), key: this.keep(`the key of the ${side}`, pem(id.key)) };
+      const { cert, key } = credentialsOf(file);
+      this.known = { cert, key: this.keep(`the key of the ${side}`, key) };
     }
     const { data } = await this.network.management.listEdgeRouters({ query: { filter: "true sort by name" } });
     [this.routerId, this.linkedRouterId] = [data[0]!.id, data[1]!.id];

@@ -17,6 +17,7 @@ import { type Condition, conditionOf, healthOf } from "../../../operator/src/kub
 import { KINDS } from "../../../operator/src/kube/kinds.ts";
 import type { KindReconciler } from "../../../operator/src/loop/kind-reconciler.ts";
 import { startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
+import { pem } from "../../network/identity-file.ts";
 import { TcpWay } from "../../network/tcp-way.ts";
 
 let controller: TestController;
@@ -101,7 +102,6 @@ describe("a Network that exists", { timeout: 120_000 }, () => {
     });
     const detail = await controller.admin("GET", `/identities/${id}`);
     const { id: identity } = await enroll(detail.json.data.enrollment.ott.jwt);
-    const pem = (text = "") => text.replace(/^pem:/, "");
     putSecret("certificate", { "tls.crt": pem(identity.cert), "tls.key": pem(identity.key) });
     const auth = { auth: { certificateSecretRef: { name: "certificate" } } };
     await t.apply("Network", "certified", external(auth));
