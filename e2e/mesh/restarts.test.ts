@@ -281,8 +281,7 @@ describe("a router enrolled again", { timeout: 60_000 }, () => {
 
 describe("one database", { timeout: 60_000 }, () => {
   it("takes one controller: the second exits and names the first, which goes on", async () => {
-    const file = join(folder, "controller", "controller.yml");
-    const second = await network.runToEnd("controller", "run", file);
+    const second = await network.runToEnd("controller", "run", network.controllerFile);
     expect(second.code).toBe(4);
     expect(second.output).toContain(`process ${network.controller.pid}`);
     expect(second.output).toMatch(/in use by sallyport-controller/);

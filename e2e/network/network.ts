@@ -13,6 +13,8 @@ const ADMIN_PASSWORD = "correct-horse-battery";
 /** A whole Sallyport network: a controller with its embedded database, two linked routers `r1` and `r2`, and an administrator's client. */
 export interface Network {
   readonly folder: string;
+  /** The controller's file. */
+  readonly controllerFile: string;
   /** Port of the controller: API and control channel. */
   readonly port: number;
   readonly adminPassword: string;
@@ -22,6 +24,8 @@ export interface Network {
   readonly routers: readonly [Program, Program];
   /** Stops the controller (gracefully unless a signal is given) and starts it again on the same port; resolves when it answers. */
   restartController(signal?: NodeJS.Signals): Promise<void>;
+  /** Changes in the controller's file how programs log in, and restarts it. */
+  changeLogin(login: LoginKind): Promise<void>;
   /** The same for a router. */
   restartRouter(name: string, signal?: NodeJS.Signals): Promise<void>;
   /** A program that runs, by its name. */
@@ -178,8 +182,13 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
       programs.delete(name);
       return code;
     };
+    const restartController = async (signal?: NodeJS.Signals): Promise<void> => {
+      await stopProgram("controller", signal);
+      await runController();
+    };
     return {
       folder,
+      controllerFile,
       port,
       adminPassword: ADMIN_PASSWORD,
       management: client,
@@ -199,9 +208,10 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
         programs.delete("command");
         return { code, output: started.tail.join("\n") };
       },
-      restartController: async (signal) => {
-        await stopProgram("controller", signal);
-        await runController();
+      restartController,
+      changeLogin: async (login) => {
+        writeFileSync(controllerFile, withLogin(readFileSync(controllerFile, "utf8"), login));
+        await restartController();
       },
       restartRouter: async (name, signal) => {
         await stopProgram(name, signal);

@@ -67,8 +67,7 @@ describe("a network of two routers whose clients log in by OpenID Connect", { ti
 
   it("keeps circuits, listeners and logins over a new key of its tokens", async () => {
     const socket = await open();
-    const file = join(network.folder, "controller", "controller.yml");
-    const { code } = await network.runToEnd("controller", "pki", "rotate", file, "--tokens");
+    const { code } = await network.runToEnd("controller", "pki", "rotate", network.controllerFile, "--tokens");
     expect(code).toBe(0);
     await exchange(await client.dial("echo", halfOpen), 2, MIB);
     await exchange(socket, 3, MIB);

@@ -1,4 +1,3 @@
-import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Context, type EdgeConnection } from "@sallyport/sdk";
 import { silentLogger } from "@sallyport/wire";
@@ -8,7 +7,7 @@ import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
 import { credentialsOf } from "../network/identity-file.ts";
-import { endSessionsOf, type LoginKind, loginsOf, withLogin } from "../network/logins.ts";
+import { endSessionsOf, type LoginKind, loginsOf } from "../network/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
@@ -47,12 +46,6 @@ describe("a network whose controller begins to serve OpenID Connect, and ends it
     removeScratch(folder);
   }, 180_000);
 
-  async function restartWith(login: LoginKind): Promise<void> {
-    const file = join(network.folder, "controller", "controller.yml");
-    writeFileSync(file, withLogin(readFileSync(file, "utf8"), login));
-    await network.restartController();
-  }
-
   const logins = async () => [
     await loginsOf(network.management, "echo-host"),
     await loginsOf(network.management, "echo-client"),
@@ -67,7 +60,7 @@ describe("a network whose controller begins to serve OpenID Connect, and ends it
 
   it("keeps the sessions and circuits that there are; programs log in by it when they log in next", async () => {
     expect([await logins(), await kindOfOperator()]).toEqual([[["legacy"], ["legacy"]], "legacy"]);
-    await restartWith("oidc");
+    await network.changeLogin("oidc");
     await exchange(open, 1, 100_000);
     await dials(2);
     expect([await logins(), await kindOfOperator()]).toEqual([[["legacy"], ["legacy"]], "legacy"]);
@@ -83,7 +76,7 @@ describe("a network whose controller begins to serve OpenID Connect, and ends it
   });
 
   it("lets programs log in without it again, once it is turned off", async () => {
-    await restartWith("legacy");
+    await network.changeLogin("legacy");
     await client.identity();
     await dials(4);
     const [ofHost, ofClient] = await logins();

@@ -120,10 +120,7 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
       return (await Promise.all(ids.map(sessionIdsOf))).flat();
     };
     const rotate = (...more: string[]) =>
-      network.runToEnd(
-        "controller",
-        ...["pki", "rotate", join(network.folder, "controller", "controller.yml"), "--tokens", ...more],
-      );
+      network.runToEnd("controller", ...["pki", "rotate", network.controllerFile, "--tokens", ...more]);
     const keys = async (): Promise<string[]> => {
       const tls = { ca: credentialsOf(declared.clientFile).ca, allowPartialTrustChain: true };
       const asked = get({ host: "localhost", port: network.port, path: "/oidc/keys", agent: false, ...tls });

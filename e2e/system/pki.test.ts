@@ -22,7 +22,6 @@ const load = async (file: string): Promise<Context> => {
   contexts.push(context);
   return context;
 };
-const configuration = () => join(network.folder, "controller", "controller.yml");
 const pki = (...args: string[]) => network.runToEnd("controller", "pki", ...args);
 const dials = (context: Context) =>
   eventually(
@@ -77,7 +76,7 @@ describe("pki rotate on a controller that runs", () => {
     });
     const detail = await network.management.detailIdentity({ params: { id: data.id } });
     const handedOut = detail.data.enrollment.ott?.jwt ?? "";
-    const rotated = await pki("rotate", configuration());
+    const rotated = await pki("rotate", network.controllerFile);
     expect([rotated.code, rotated.output]).toEqual([0, expect.stringContaining("2 identities, 2 routers")]);
     await eventually("both authorities are in the bundle", async () => (await anchorsServed()) === 4);
 
@@ -113,16 +112,16 @@ describe("pki rotate on a controller that runs", () => {
   });
 
   it("keeps the former authority until its certificates are renewed, or until an administrator forces its end", async () => {
-    const refused = await pki("rotate", configuration(), "--retire");
+    const refused = await pki("rotate", network.controllerFile, "--retire");
     expect([refused.code, refused.output]).toEqual([1, expect.stringMatching(/would be locked out/)]);
-    expect((await pki("rotate", configuration())).output).toMatch(/finish that rotation first/);
+    expect((await pki("rotate", network.controllerFile)).output).toMatch(/finish that rotation first/);
     expect(await anchorsServed()).toBe(4);
-    const retired = await pki("rotate", configuration(), "--retire", "--force");
+    const retired = await pki("rotate", network.controllerFile, "--retire", "--force");
     expect([retired.code, retired.output]).toEqual([0, expect.stringMatching(/trusted no more/)]);
     await eventually("the former one is gone", async () => (await anchorsServed()) === 2);
     await login(renewed);
     await login(credentialsOf(join(folder, "between.json")));
     await expect(login(credentialsOf(echo.hostFile))).rejects.toThrow();
-    expect((await pki("status", configuration())).output.match(/signing CA/g)).toHaveLength(1);
+    expect((await pki("status", network.controllerFile)).output.match(/signing CA/g)).toHaveLength(1);
   });
 });

@@ -136,7 +136,7 @@ describe("a network whose API has a certificate of a public authority", { timeou
   });
 
   it("does not start with files that cannot be used, and says where they are named", async () => {
-    const text = readFileSync(join(network.folder, "controller", "controller.yml"), "utf8");
+    const text = readFileSync(network.controllerFile, "utf8");
     const file = join(network.folder, "controller", "wrong.yml");
     writeFileSync(file, text.replace(JSON.stringify(certificate.key), "missing.key"));
     const line = text.split("\n").findIndex((one) => one.includes(certificate.key)) + 1;

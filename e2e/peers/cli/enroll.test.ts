@@ -168,8 +168,13 @@ describe.skipIf(peer.isMissing)(
     it("after a rotation with new keys: tokens are signed again, and no earlier client is cut off", async () => {
       await cli.edge("create", "identity", "between", "-o", path("between.jwt"));
       const old = await jwtOf("between");
-      const configuration = join(network.folder, "controller", "controller.yml");
-      const { code, output } = await network.runToEnd("controller", "pki", "rotate", configuration, "--new-keys");
+      const { code, output } = await network.runToEnd(
+        "controller",
+        "pki",
+        "rotate",
+        network.controllerFile,
+        "--new-keys",
+      );
       expect(output).toMatch(/in use of the former authority: +certificates of \d+ identities, 3 routers/);
       expect(code).toBe(0);
       await eventually("the token is signed again", async () => (await jwtOf("between")) !== old);

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../../network/eventually.ts";
-import { withLogin } from "../../network/logins.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
 import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import { Program } from "../../network/program.ts";
@@ -278,9 +277,7 @@ describe.skipIf(isMissing)(`the CLI of OpenZiti ${version} (OPENZITI2) on our co
   });
 
   it("logs in by the old way when OIDC is turned off; what it has ended with it", { timeout: 120_000 }, async () => {
-    const file = path("network/controller/controller.yml");
-    writeFileSync(file, withLogin(readFileSync(file, "utf8"), "legacy"));
-    await network.restartController();
+    await network.changeLogin("legacy");
     await expect(cli.edge("list", "services")).rejects.toThrow(UNAUTHORIZED);
     const of = other("old");
     await expect(login(of, "-u", "admin", "-p", "not the password")).rejects.toThrow(UNAUTHORIZED);

@@ -1,10 +1,9 @@
 import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../../network/bytes.ts";
-import { withLogin } from "../../network/logins.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
 import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import { peerRouterFile } from "../../network/openziti/peer-network.ts";
@@ -184,9 +183,7 @@ describe.skipIf(isMissing)(
     it("carries streams of clients that log in by OIDC, and is told when a login ends", {
       timeout: 240_000,
     }, async () => {
-      const file = join(folder, "network", "controller", "controller.yml");
-      writeFileSync(file, withLogin(readFileSync(file, "utf8"), "oidc"));
-      await network.restartController();
+      await network.changeLogin("oidc");
       const kinds = ["our SDK", "OpenZiti's tunneler"] as const;
       const participants = await startParticipants({ cli, folder, at: { two: kinds, r1: kinds }, echoPort: echo.port });
       try {

@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../../network/eventually.ts";
 import { sessionsOf } from "../../network/logins.ts";
@@ -55,8 +54,8 @@ describe.skipIf(peer.isMissing || peer.postureClient === "")(
         return held.flat().map(({ id }) => id);
       };
       const sessions = await ids();
-      const file = join(oidc.network.folder, "controller", "controller.yml");
-      const rotated = await oidc.network.runToEnd("controller", "pki", "rotate", file, "--tokens");
+      const { network } = oidc;
+      const rotated = await network.runToEnd("controller", "pki", "rotate", network.controllerFile, "--tokens");
       expect(rotated.code, rotated.output).toBe(0);
       await goOn();
       await refreshed(REFRESHES);

@@ -1,5 +1,5 @@
 /** Operators that log in by OIDC, and whose sessions do not last: a fake API server on one side, a real controller on the other. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { AuthenticationError, Context } from "@sallyport/sdk";
 import { silentLogger } from "@sallyport/wire";
@@ -7,7 +7,6 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NetworkConnection } from "../../../operator/src/controller-client/connection.ts";
 import { conditionOf } from "../../../operator/src/kube/conditions.ts";
 import { startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
-import { withLogin } from "../../network/logins.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { fileOf, logIn, look, secretOf } from "../../operator/identity-secrets.ts";
@@ -166,12 +165,6 @@ describe("a controller on which OIDC is switched", { timeout: 180_000 }, () => {
   let network: Network;
   let operator: TestOperator;
 
-  const switchTo = async (isOn: boolean): Promise<void> => {
-    const file = join(network.folder, "controller", "controller.yml");
-    const text = readFileSync(file, "utf8");
-    writeFileSync(file, withLogin(text, isOn ? "oidc" : "legacy"));
-    await network.restartController();
-  };
   const loginsBy = () => operator.logged().match(/"login":"(oidc|legacy)"/g) ?? [];
 
   beforeAll(async () => {
@@ -194,11 +187,11 @@ describe("a controller on which OIDC is switched", { timeout: 180_000 }, () => {
       await declared(operator, name);
       await operator.ready("OverlayService", name);
     };
-    await switchTo(true);
+    await network.changeLogin("oidc");
     await isUsable("by-oidc");
-    await switchTo(false);
+    await network.changeLogin("legacy");
     await isUsable("by-the-old-login");
-    await switchTo(true);
+    await network.changeLogin("oidc");
     await isUsable("in-the-old-session");
     expect(loginsBy()).toEqual(['"login":"oidc"', '"login":"legacy"']);
     const own = (await management.getCurrentAPISession()).data.id;
