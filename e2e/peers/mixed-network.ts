@@ -6,6 +6,7 @@ import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/
 import { eventually } from "../network/eventually.ts";
 import { routerFile } from "../network/network.ts";
 import { type BareController, startBareController } from "../network/openziti/bare-controller.ts";
+import type { PeerCli } from "../network/openziti/peer-cli.ts";
 import { peerRouterFile } from "../network/openziti/peer-network.ts";
 import { startTunnelledService, type TunnelledService } from "../network/openziti/tunnel.ts";
 import { Program } from "../network/program.ts";
@@ -113,22 +114,38 @@ export async function startEnrolledRouter(
   name: "mine" | "theirs",
   configuration: string,
 ): Promise<Program> {
+  const kind = name === "mine" ? "ours" : "OpenZiti 1.6";
+  const start = await enrolledRouter({ cli, folder, name, kind, configuration });
+  return start();
+}
+
+/** Whose router: ours, or OpenZiti's of either generation. */
+export type RouterKind = "ours" | "OpenZiti 1.6" | "OpenZiti 2.x";
+
+/** Makes a router that also is a tunneler, with its name as role attribute, and enrolls it with this configuration. @returns what starts it */
+export async function enrolledRouter(o: {
+  readonly cli: PeerCli;
+  readonly folder: string;
+  readonly name: string;
+  readonly kind: RouterKind;
+  readonly configuration: string;
+  readonly env?: Readonly<Record<string, string>>;
+}): Promise<() => Program> {
+  const { cli, folder, name, kind } = o;
   const file = join(folder, `${name}.yml`);
   const token = join(folder, `${name}.jwt`);
-  writeFileSync(file, configuration);
+  writeFileSync(file, o.configuration);
   await cli.edge("create", "edge-router", name, "-o", token, "-t", "-a", name);
-  const [command, before] = name === "mine" ? [process.execPath, [MAIN]] : [peer.path, ["router"]];
+  const command = { ours: process.execPath, "OpenZiti 1.6": peer.path, "OpenZiti 2.x": peer.generation2.path }[kind];
   const start = (action: string, ...args: string[]): Program =>
     new Program({
-      name: `${name} ${action}`,
-      command,
-      args: [...before, action, file, ...args],
-      env: { ZITI_HOME: folder },
-      logFile: join(folder, `${name}.log`),
+      ...{ name: `${name} ${action}`, command, cwd: folder, logFile: join(folder, `${name}.log`) },
+      args: [kind === "ours" ? MAIN : "router", action, file, ...args],
+      env: { ZITI_HOME: folder, ...o.env },
     });
   const code = await start("enroll", "--jwt", token).exited;
   if (code !== 0) throw new Error(`router ${name} was not enrolled: exit code ${code}`);
-  return start("run");
+  return () => start("run");
 }
 
 /** Resolves once there is a link between "mine" and "theirs". */

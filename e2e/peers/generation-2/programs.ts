@@ -6,9 +6,8 @@ import { routerFile } from "../../network/network.ts";
 import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import { peerRouterFile } from "../../network/openziti/peer-network.ts";
 import { Program } from "../../network/program.ts";
+import { enrolledRouter, type RouterKind } from "../mixed-network.ts";
 import { peer } from "../peer.ts";
-
-const OWN_ROUTER = join(import.meta.dirname, "..", "..", "..", "router", "src", "main.ts");
 
 /** Starts OpenZiti's program of a generation, which logs to a file of its own in `folder`. */
 export function startPeer(generation: "1.6" | "2.x", folder: string, name: string, ...args: string[]): Program {
@@ -75,9 +74,6 @@ export async function startController2(folder: string, isOidc: boolean): Promise
   }
 }
 
-/** Whose router: ours, or OpenZiti's of either generation. */
-export type RouterKind = "ours" | "OpenZiti 1.6" | "OpenZiti 2.x";
-
 export interface EnrolledRouter {
   readonly name: string;
   readonly edgePort: number;
@@ -106,21 +102,12 @@ export async function enrollRouter(o: {
   const services = proxies.map((service) => `        - ${service}\n`).join("");
   const tunnel = `  - binding: tunnel\n    options:\n      mode: ${proxies.length > 0 ? "proxy" : "host"}\n`;
   const listener = proxies.length > 0 ? `${tunnel}      services:\n${services}` : tunnel;
-  const file = join(folder, `${name}.yml`);
-  writeFileSync(file, text.replace("\nlisteners:\n", `\nlisteners:\n${listener}`));
-  const token = join(folder, `${name}.jwt`);
-  await cli.edge("create", "edge-router", name, "-o", token, "-t", "-a", name);
-  const command = { ours: process.execPath, "OpenZiti 1.6": peer.path, "OpenZiti 2.x": peer.generation2.path }[kind];
-  const run = (action: string, ...args: string[]): Program =>
-    new Program({
-      ...{ name: `${name} ${action}`, command, cwd: folder, logFile: join(folder, `${name}.log`) },
-      args: [kind === "ours" ? OWN_ROUTER : "router", action, file, ...args],
-      env: { ZITI_HOME: folder, SALLYPORT_LOG_LEVEL: "debug" },
-    });
-  const code = await run("enroll", "--jwt", token).exited;
-  if (code !== 0) throw new Error(`router ${name} was not enrolled: exit code ${code}`);
+  const run = await enrolledRouter({
+    ...{ cli, folder, name, kind, configuration: text.replace("\nlisteners:\n", `\nlisteners:\n${listener}`) },
+    env: { SALLYPORT_LOG_LEVEL: "debug" },
+  });
   const start = async (): Promise<Program> => {
-    const router = run("run");
+    const router = run();
     await router.ready("being online", async () => (await online(cli, name)) === true);
     return router;
   };
