@@ -4,8 +4,8 @@
  * SHARE services that it has not dialled before, and prints how long each took to its first byte: `times [ms, …]`.
  */
 import { once } from "node:events";
-import { pause } from "@sallyport/async";
 import { Context } from "@sallyport/sdk";
+import { eventually } from "../../e2e/network/eventually.ts";
 
 const [side, identityFile = "", share = "0"] = process.argv.slice(2);
 const context = await Context.load(identityFile);
@@ -24,7 +24,8 @@ async function host(): Promise<void> {
 
 async function client(): Promise<void> {
   const [first = "", ...others] = names;
-  await untilCarried(first);
+  // The host's terminator comes up in its own time.
+  await eventually("a first dial", () => toFirstByte(first), 50_000);
   // The second dial is for the compilers: it goes the way that is measured.
   await toFirstByte(others.pop() ?? "");
   let asked = once(process, "SIGUSR2");
@@ -46,18 +47,4 @@ async function toFirstByte(name: string): Promise<number> {
   const took = performance.now() - began;
   stream.destroy();
   return took;
-}
-
-/** The host's terminator comes up in its own time. */
-async function untilCarried(name: string): Promise<void> {
-  const deadline = Date.now() + 50_000;
-  for (;;) {
-    try {
-      await toFirstByte(name);
-      return;
-    } catch (error) {
-      if (Date.now() > deadline) throw error;
-      await pause(200);
-    }
-  }
 }
