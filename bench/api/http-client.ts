@@ -115,6 +115,8 @@ export class LoadClient {
   readonly #port: number;
   readonly #connections: Connection[] = [];
   readonly #options: ConnectionOptions;
+  /** The last connection that was begun. */
+  #opened: Promise<unknown> = Promise.resolve();
   #token = "";
 
   /** @param options of its connections, such as a client certificate */
@@ -197,7 +199,10 @@ export class LoadClient {
     for (let known = this.#connections.pop(); known !== undefined; known = this.#connections.pop()) {
       if (known.isOpen) return known;
     }
-    return await Connection.open(this.#port, this.#options);
+    // One handshake at a time: a controller that is busy with many ends those that take it more than 5 seconds.
+    const opened = this.#opened.then(() => Connection.open(this.#port, this.#options));
+    this.#opened = opened.catch(() => {});
+    return await opened;
   }
 
   async #on(connection: Connection, request: HttpRequest): Promise<HttpAnswer> {
