@@ -1,17 +1,16 @@
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../../network/bytes.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
 import { PeerCli } from "../../network/openziti/peer-cli.ts";
-import { peerRouterFile } from "../../network/openziti/peer-network.ts";
 import { startTunnelledService, type TunnelledService } from "../../network/openziti/tunnel.ts";
 import { Program } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
 import { carries as carriesFrom, pairs, startParticipants } from "./participants.ts";
+import { enrollRouter, startPeer } from "./programs.ts";
 
 const MIB = 1024 * 1024;
 /** A circuit over what is about to be lost may stay silent. */
@@ -53,17 +52,12 @@ describe.skipIf(isMissing)(
       network = await startNetwork(join(folder, "network"), { login: "legacy" });
       cli = new PeerCli(binary, folder);
       await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
-      const [edgePort = 0, linkPort = 0, outward = 0, inward = 0] = await freePorts(4);
-      await cli.edge("create", "edge-router", "two", "-o", join(folder, "two.jwt"), "-t", "-a", "two");
-      const tunnel = `  - binding: tunnel\n    options:\n      mode: proxy\n      services:\n        - back:${outward}\n        - inside:${echo.port}\n`;
-      const text = peerRouterFile({ folder, name: "two", controllerPort: network.port, edgePort, linkPort });
-      const file = join(folder, "two.yml");
-      writeFileSync(file, text.replace("\nlisteners:\n", `\nlisteners:\n${tunnel}`));
-      await cli.run("router", "enroll", file, "--jwt", join(folder, "two.jwt"));
-      const start = (name: string, ...args: string[]): Program =>
-        new Program({ name, command: binary, args, env: { ZITI_HOME: folder }, logFile: join(folder, `${name}.log`) });
-      router = start("two", "router", "run", file);
-      await router.ready("being online", async () => (await detail())?.isOnline === true);
+      const [outward = 0, inward = 0] = await freePorts(2);
+      const enrolled = await enrollRouter({
+        ...{ cli, controllerPort: network.port, folder, name: "two", kind: "OpenZiti 2.x" },
+        proxies: [`back:${outward}`, `inside:${echo.port}`],
+      });
+      router = await enrolled.start();
       for (const [name, clientRouter, hostRouter] of [
         ["there", "r1", "two"],
         ["back", "two", "r2"],
@@ -89,7 +83,8 @@ describe.skipIf(isMissing)(
         await cli.edge("create", "service-policy", name, kind, ...policy);
       }
       ports.set("inside", inward).set("back of the router", outward);
-      client = start("inside-client", "tunnel", "proxy", "-i", join(folder, "there-client.json"), `inside:${inward}`);
+      const file = join(folder, "there-client.json");
+      client = startPeer("2.x", folder, "inside-client", "tunnel", "proxy", "-i", file, `inside:${inward}`);
       for (const service of ports.keys()) await carries(service);
     }, 300_000);
 
