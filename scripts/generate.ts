@@ -60,10 +60,10 @@ const generators: readonly Generator[] = [
   },
   {
     name: "keys of the router's file",
-    folder: "docs",
-    only: "router-config.md",
+    folder: "docs/router",
+    only: "configuration.md",
     generate(outDir) {
-      writeFileSync(join(outDir, "router-config.md"), configReference());
+      writeFileSync(join(outDir, "configuration.md"), configReference());
     },
   },
   {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A diverter as docs/tunnel-interception.md describes it, that works by nft. Beside itself it writes down its calls (.calls),
+# A diverter as docs/tunnel/interception.md describes it, that works by nft. Beside itself it writes down its calls (.calls),
 # and it refuses those that match a pattern (.refuses).
 echo "$*" >>"$0.calls"
 if [ -s "$0.refuses" ] && echo "$*" | grep -q -e "$(cat "$0.refuses")"; then

@@ -41,7 +41,7 @@ const SERVER_AUTH = "1.3.6.1.5.5.7.3.1";
 const CURVES = ["prime256v1", "secp384r1", "secp521r1"];
 
 /**
- * Reads a pair and checks everything that clients would stumble over (docs/controller-pki.md, "A certificate of a public authority").
+ * Reads a pair and checks everything that clients would stumble over (docs/controller/pki.md, "A certificate of a public authority").
  * @throws OperatorCertificateError
  */
 export async function readOperatorCertificate(files: CertificateFiles, now: Date): Promise<OperatorCertificate> {

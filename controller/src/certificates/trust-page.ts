@@ -7,7 +7,7 @@ const NONCE = /^[0-9a-f]{32,128}$/;
 
 /**
  * Gives the CA bundle of this network to a caller that keeps its secret key, such as the operator of a Kubernetes cluster: the bundle, and a proof over
- * the asker's nonce and the bundle that only a holder of the key can make (docs/controller-pki.md, "Trust by the secret key"). It needs no trust in the connection.
+ * the asker's nonce and the bundle that only a holder of the key can make (docs/controller/pki.md, "Trust by the secret key"). It needs no trust in the connection.
  */
 export function trustPage(secrets: Pick<Secrets, "prove">, bundlePem: () => string): Page {
   return {

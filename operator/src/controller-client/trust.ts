@@ -57,7 +57,7 @@ export async function fetchPinnedAuthority(
 
 /**
  * What clients of a network have to trust, PEM, from its controller, which proves that it has the network's secret key (`secretKey`: base64 of 32 bytes;
- * docs/controller-pki.md, "Trust by the secret key").
+ * docs/controller/pki.md, "Trust by the secret key").
  *
  * @throws TrustError for an answer without that proof, ApiTransportError when it doesn't answer
  */

@@ -36,7 +36,7 @@ export function configReference(): string {
   return `# Keys of the router's configuration file
 
 Generated from the schema in \`packages/router-config\` by \`npm run generate\`; do not edit.
-How they work together is in [router.md](router.md). A key without a default may be left out unless it is *required* where its section is
+How they work together is in [router.md](../router.md). A key without a default may be left out unless it is *required* where its section is
 present. \`[]\` stands for each entry of a list, \`listeners[edge]\` for each of that binding.
 
 ${parts.join("\n\n")}

@@ -49,7 +49,7 @@ const MAX_TEXT = 500;
 
 /**
  * A log for events that any client can cause. It writes a few lines of each message per minute, then one that counts those left out
- * (docs/router-observability.md, "The log"); it writes the latter at level `debug`, which has no limit. It cuts long texts on every level.
+ * (docs/router/observability.md, "The log"); it writes the latter at level `debug`, which has no limit. It cuts long texts on every level.
  * Each long-lived owner, such as a listener or a service, needs its own. A log that is bounded already is returned as it is.
  */
 export function boundedLog(log: Logger, bounds: LineBounds = lineBounds): Logger {

@@ -29,7 +29,7 @@ type LocalOperation = (message: Message) => string | Promise<string>;
 /** How long a controller may take to drop the router it has deleted. */
 const DECOMMISSION_MS = 1_000;
 
-/** What operators may ask a router on its own machine (docs/router-observability.md, "The agent"). */
+/** What operators may ask a router on its own machine (docs/router/observability.md, "The agent"). */
 export class LocalOperations {
   readonly #parts: LocalOperationsParts;
   /** Addresses of controllers that were disconnected on purpose, by id. */

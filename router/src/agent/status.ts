@@ -3,7 +3,7 @@ import { AgentOp, type ApplicationInfo } from "@sallyport/wire/agent/protocol";
 import { agentSocketPath, agentSockets, askAgent, isForeign } from "@sallyport/wire/agent/socket";
 import { ROUTER_APPLICATION, RouterRequest } from "./router-request.ts";
 
-/** What a running router says of itself to `sallyport-router status` (docs/router-observability.md, "Status"). */
+/** What a running router says of itself to `sallyport-router status` (docs/router/observability.md, "Status"). */
 export interface StatusReport {
   readonly id: string;
   readonly pid: number;

@@ -44,6 +44,6 @@ export function createConfig(o: NewConfig): string {
     dialers: [{ binding: "transport" }],
   };
   return writeRouterConfig(file, {
-    header: `Edge router ${name}. Every key and its default: docs/router-config.md. Check it with: sallyport-router check <this file>`,
+    header: `Edge router ${name}. Every key and its default: docs/router/configuration.md. Check it with: sallyport-router check <this file>`,
   });
 }

@@ -61,7 +61,7 @@ export interface HealthCheckOptions {
   readonly initiallyPassing: boolean;
 }
 
-/** A check as the `health-checks` API shows it (docs/router-observability.md, "Health"). */
+/** A check as the `health-checks` API shows it (docs/router/observability.md, "Health"). */
 export interface CheckResult {
   readonly id: string;
   readonly healthy: boolean;

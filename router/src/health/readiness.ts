@@ -11,7 +11,7 @@ export interface ConnectedControllers {
 const WITHOUT_CONTROLLER_MS = 10 * 60_000;
 
 /**
- * Whether clients should be sent here (docs/router-observability.md, "Health"): once a controller has been connected, until
+ * Whether clients should be sent here (docs/router/observability.md, "Health"): once a controller has been connected, until
  * none has been for ten minutes, or the router is about to stop.
  */
 export class Readiness {

@@ -43,7 +43,7 @@ export const WEB_ALPN = ["h2", "http/1.1"] as const;
 
 const MAX_CONNECTIONS = 256;
 
-/** Serves small read-only documents over HTTPS, in HTTP/1.1 and HTTP/2, on ports that it may share (docs/router-observability.md). */
+/** Serves small read-only documents over HTTPS, in HTTP/1.1 and HTTP/2, on ports that it may share (docs/router/observability.md). */
 export class WebServer {
   readonly #o: WebServerOptions;
   readonly #failures: Logger;

@@ -23,7 +23,7 @@ const LABELLED: readonly [pattern: RegExp, label: string][] = [
   [/^(pool)\.(.+)\.(queue_size|worker_count|busy_workers|work_timer)$/, "pool"],
 ];
 
-/** All that is measured in the text format of Prometheus, version 0.0.4 (docs/router-observability.md, "Prometheus"). */
+/** All that is measured in the text format of Prometheus, version 0.0.4 (docs/router/observability.md, "Prometheus"). */
 export function prometheusText(source: MetricsSource, info: Readonly<Record<string, string>>): string {
   const families = new Map<string, MetricFamily>();
   const add = (name: string, type: MetricFamily["type"], ...samples: MetricSample[]): void => {

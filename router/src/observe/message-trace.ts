@@ -47,7 +47,7 @@ export function traceTime(now = Date.now()): bigint {
 }
 
 /**
- * A message that passed a channel, as trace files and trace events have it (docs/router-observability.md, "Traces").
+ * A message that passed a channel, as trace files and trace events have it (docs/router/observability.md, "Traces").
  * @param fields what the message says, for files; without them its name is all that is told
  */
 export function tracedMessage(

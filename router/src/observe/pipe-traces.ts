@@ -35,7 +35,7 @@ const MAX_EXPRESSION = 1_000;
 type Matcher = (text: string) => boolean;
 
 /**
- * Tells controllers which messages pass the channels of this router, as long as an operator wants it (docs/router-observability.md,
+ * Tells controllers which messages pass the channels of this router, as long as an operator wants it (docs/router/observability.md,
  * "Traces"). Payloads of circuits are not messages in this sense; the events themselves are not told of.
  */
 export class PipeTraces {

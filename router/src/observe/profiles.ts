@@ -12,7 +12,7 @@ export interface ProfilesOptions {
 }
 
 /**
- * Profiles of the process from its start, for debugging (docs/router-observability.md, "Profiles"): of the CPU until it is
+ * Profiles of the process from its start, for debugging (docs/router/observability.md, "Profiles"): of the CPU until it is
  * ended, of memory again and again into the same file, which is whole at any time. What goes wrong is logged and harms nothing else.
  */
 export class Profiles {

@@ -18,7 +18,7 @@ const MAX_WAITING = 1024 * 1024;
 const PAUSE_MS = 1_000;
 
 /**
- * Writes the messages of all channels to a file, decoded, for debugging (docs/router-observability.md, "Traces"). It never
+ * Writes the messages of all channels to a file, decoded, for debugging (docs/router/observability.md, "Traces"). It never
  * holds up the router: when the disk is slow or full, records are left out and counted in the log.
  */
 export class TraceFile {

@@ -1,5 +1,5 @@
 /**
- * The little of DNS that the name server speaks (docs/tunnel-interception.md, "Names"): one question in, one answer out.
+ * The little of DNS that the name server speaks (docs/tunnel/interception.md, "Names"): one question in, one answer out.
  * Answers echo the question's bytes, are never compressed and carry no EDNS.
  */
 

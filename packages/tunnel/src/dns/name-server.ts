@@ -25,7 +25,7 @@ export interface NameServerOptions {
 
 /**
  * The name server of the tunneler, over UDP: the addresses of intercepted names, "no such record" for IPv6 addresses,
- * and a refusal for everything else (docs/tunnel-interception.md, "Names").
+ * and a refusal for everything else (docs/tunnel/interception.md, "Names").
  */
 export class NameServer {
   readonly #socket: Socket;

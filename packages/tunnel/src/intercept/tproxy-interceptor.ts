@@ -56,7 +56,7 @@ const FALL_BACK = new Set(["NO_KOFFI", "NO_PROGRAM", "NO_TPROXY"]);
 
 /**
  * Interception on Linux: applications of this host, and of others that route through it, connect to the addresses and names of services as if
- * these were there (docs/tunnel-interception.md). Needs root, or CAP_NET_ADMIN and for ports below 1024 CAP_NET_BIND_SERVICE.
+ * these were there (docs/tunnel/interception.md). Needs root, or CAP_NET_ADMIN and for ports below 1024 CAP_NET_BIND_SERVICE.
  */
 export class TproxyInterceptor implements Interceptor {
   readonly #options: TproxyOptions;

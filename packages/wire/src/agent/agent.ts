@@ -42,7 +42,7 @@ const WRITE_MS = 60_000;
 
 /**
  * Answers OpenZiti's CLI and Sallyport's own commands on a Unix socket that only the owner of this process may use
- * (docs/router-observability.md, "The agent").
+ * (docs/router/observability.md, "The agent").
  */
 export class Agent {
   readonly path: string;

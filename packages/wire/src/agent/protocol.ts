@@ -1,4 +1,4 @@
-/** Begins every request to an agent (docs/router-observability.md, "The agent"). */
+/** Begins every request to an agent (docs/router/observability.md, "The agent"). */
 export const AGENT_MAGIC = Buffer.from("010b0a0d0e0c0a0f0e0f00000d", "hex");
 
 /** What a local tool may ask a running process; one byte behind the magic. */
