@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { BoundedMap } from "@sallyport/async";
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
 import type { VerificationKey } from "../jwt/verification-key.ts";
@@ -26,6 +26,8 @@ export type Checked<C> = Pick<Signed<C>, "claims" | "expiresAt"> | Refused;
 export const MAX_TOKEN_LENGTH = 16_384;
 /** Access tokens whose signature is known to be good: of 10,000 clients, each with one and a former one. */
 export const MAX_KNOWN = 25_000;
+/** Headers that name a key: the tokens of a key have one, and controllers of another version may write another one. */
+const MAX_HEADERS = 100;
 /** Clocks of other controllers may be ahead by so much. */
 const NOT_BEFORE_TOLERANCE_MS = 60_000;
 
@@ -57,6 +59,8 @@ export class OwnTokens {
   readonly #keys: Pick<TokenKeys, "find" | "onChange">;
   readonly #now: () => Date;
   readonly #known: BoundedMap<string, Signed<AccessClaims>>;
+  /** The key that a header names, by the header as it stands in tokens whose signature was good. */
+  readonly #headers = new BoundedMap<string, string>(MAX_HEADERS);
 
   constructor(options: {
     readonly keys: Pick<TokenKeys, "find" | "onChange">;
@@ -78,7 +82,7 @@ export class OwnTokens {
 
   /** @returns undefined for a text that {@link isOwn} is false for, as all below */
   async access(text: string, limit?: CheckLimit): Promise<Checked<AccessClaims> | undefined> {
-    const digest = createHash("sha256").update(text).digest("base64url");
+    const digest = hash("sha256", text, "base64url");
     const known = this.#known.get(digest);
     if (known !== undefined && this.#keys.find(known.kid) !== undefined) return this.#inTime(known);
     const signed = await this.#signed(text, readAccessClaims, limit);
@@ -129,6 +133,7 @@ export class OwnTokens {
     await limit?.before();
     try {
       const payload = await this.#payloadOf(text, named);
+      this.#headers.set(headerOf(text), named.kid);
       const expiresAt = new Date(payload.exp === undefined ? MAX_DATE_MS : payload.exp * 1_000);
       return { kid: named.kid, claims: read(payload), expiresAt };
     } catch (error) {
@@ -161,7 +166,7 @@ export class OwnTokens {
   #keyOf(text: string): (VerificationKey & { readonly kid: string }) | undefined {
     if (text.length > MAX_TOKEN_LENGTH) return undefined;
     try {
-      const { kid } = decodeProtectedHeader(text);
+      const kid = this.#headers.get(headerOf(text)) ?? decodeProtectedHeader(text).kid;
       if (typeof kid !== "string") return undefined;
       const found = this.#keys.find(kid);
       return found && { kid, ...found };
@@ -170,6 +175,12 @@ export class OwnTokens {
       throw error;
     }
   }
+}
+
+/** The first part of a token, still encoded. */
+function headerOf(text: string): string {
+  const end = text.indexOf(".");
+  return end < 0 ? "" : text.slice(0, end);
 }
 
 const MAX_DATE_MS = 8_640_000_000_000_000;
