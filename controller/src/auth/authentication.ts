@@ -70,7 +70,7 @@ interface PendingLogin {
   /** When the session ends unless the login is completed. */
   readonly expiresAt: Date;
   /** In the transaction that makes the session. */
-  onMade(trx: Db, session: NewApiSession, proof: LoginProof): Promise<void>;
+  onMade(trx: Db, session: NewApiSession, proof: LoginProof, open: OpenFactors): Promise<void>;
 }
 
 /** Whom a login has proved, and by what. */
@@ -191,13 +191,16 @@ export class Authentication {
       request.bearerTokens,
       this.tokenCheck,
     );
-    const session = await this.#begin(request, proof, configTypes);
+    const session = await this.#begin(request, { proof, open, configTypes });
     this.#events.succeeded(request, proof);
     return { session, open, proof: shownProof(proof) };
   }
 
   /** @throws ApiError 401 when identity or credential were withdrawn meanwhile */
-  async #begin(request: LoginRequest, proof: Proof, configTypes: readonly string[]): Promise<ApiSessionRow> {
+  async #begin(
+    request: LoginRequest,
+    { proof, open, configTypes }: { readonly proof: Proof; readonly open: OpenFactors; readonly configTypes: string[] },
+  ): Promise<ApiSessionRow> {
     const { identity } = proof.principal;
     return this.#ctx.store.transaction(async (trx) => {
       await requireStanding(trx, proof, this.#ctx.now());
@@ -212,7 +215,7 @@ export class Authentication {
         ipAddress: request.remoteIp,
         ...{ authenticatorId, configTypes, certFingerprints, improperClientCertChain, as: request.as },
       });
-      await request.as?.onMade(trx, made, shownProof(proof));
+      await request.as?.onMade(trx, made, shownProof(proof), open);
       await this.#model.apiSessions.keepNewest(trx, made, this.#settings.maxApiSessions);
       return made;
     });

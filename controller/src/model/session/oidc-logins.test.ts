@@ -3,7 +3,7 @@ import { type TestStore, testStore } from "../../store/testing/test-store.ts";
 import type { ModelContext } from "../context.ts";
 import { testContext } from "../testing/test-context.ts";
 import { ApiSessions } from "./api-sessions.ts";
-import { type NewLogin, OidcLogins } from "./oidc-logins.ts";
+import { MAX_DESTINATIONS, type NewLogin, OidcLogins } from "./oidc-logins.ts";
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const LIFE_MS = 600_000;
@@ -41,14 +41,21 @@ const request = (): NewLogin => ({
 
 /** An API session for the login, in one transaction. */
 async function prove(id: string, more: { pageSecret?: string; csrPem?: string } = {}): Promise<string> {
+  return (await proved(id, { isFinished: false, ...more })).apiSessionId;
+}
+
+async function proved(
+  id: string,
+  more: { isFinished: boolean; pageSecret?: string; csrPem?: string },
+): Promise<{ apiSessionId: string; secret: string | undefined }> {
   return test.store.transaction(async (trx) => {
     const made = await new ApiSessions(ctx).insert(trx, {
       ...{ identityId: "i", authenticatorId: "a", ipAddress: "::1", configTypes: [], certFingerprints: [] },
       improperClientCertChain: false,
       as: { kind: "oidc", expiresAt: inMs(3 * LIFE_MS) },
     });
-    await logins.prove(trx, id, { apiSessionId: made.id, expiresAt: inMs(3 * LIFE_MS), ...more });
-    return made.id;
+    const secret = await logins.prove(trx, id, { apiSessionId: made.id, expiresAt: inMs(3 * LIFE_MS), ...more });
+    return { apiSessionId: made.id, secret };
   });
 }
 
@@ -101,6 +108,33 @@ describe("a login by OIDC", () => {
     expect(await logins.find(id)).toBeUndefined();
   });
 
+  it("is finished with its first factor when no other one is open", async () => {
+    const id = await logins.begin(request());
+    const { apiSessionId, secret } = await proved(id, { isFinished: true });
+    expect(await logins.find(id)).toBeUndefined();
+    await expect(logins.finish(id)).rejects.toMatchObject({ status: 401 });
+    const found = await logins.byCallback(secret ?? "");
+    expect(await logins.takeCode(found?.code ?? "")).toMatchObject({ apiSessionId });
+  });
+
+  it("leads to the same code whether its callback is expected, comes twice, or comes to another controller", async () => {
+    const { secret, code } = await finished();
+    logins.expectCallback(secret, request());
+    const expected = { code, redirectUri: request().redirectUri, state: request().state };
+    for (const at of [logins, logins, new OidcLogins(ctx)]) expect(await at.byCallback(secret)).toEqual(expected);
+  });
+
+  it("keeps no place for a callback that comes too late, and only the newest of many", async () => {
+    const { code, secret } = await finished();
+    logins.expectCallback(secret, { ...request(), state: "in memory" });
+    offsetMs = 3 * LIFE_MS + 1;
+    expect(await logins.byCallback(secret)).toBeUndefined();
+    offsetMs = 0;
+    logins.expectCallback(secret, { ...request(), state: "in memory" });
+    for (let index = 0; index < MAX_DESTINATIONS; index++) logins.expectCallback(`other ${index}`, request());
+    expect(await logins.byCallback(secret)).toMatchObject({ code, state: request().state });
+  });
+
   it("leads to a code by the secret of who finished it, as often as asked, and never by its id", async () => {
     const { id, secret, code } = await finished();
     expect(code).toMatch(/^[\w-]{43}$/);
@@ -116,7 +150,7 @@ describe("a login by OIDC", () => {
   it("RFC 6749 4.1.2: gives its code to one of twenty at once, and names the session to the others", async () => {
     const { apiSessionId, code, secret } = await finished();
     const taken = await Promise.all(Array.from({ length: 20 }, () => logins.takeCode(code)));
-    const first = taken.filter((each) => each !== undefined && "id" in each);
+    const first = taken.filter((each) => each !== undefined && "apiSessionId" in each);
     expect(first).toEqual([expect.objectContaining({ apiSessionId, nonce: "n", codeChallenge: "c".repeat(43) })]);
     expect(taken.filter((each) => each !== undefined && "usedBy" in each)).toEqual(
       Array.from({ length: 19 }, () => ({ usedBy: apiSessionId })),

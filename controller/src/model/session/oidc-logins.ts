@@ -1,9 +1,11 @@
 import { createHash, createHmac, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import { apiError } from "@sallyport/api";
+import { BoundedMap } from "@sallyport/async";
 import type { Selectable } from "kysely";
 import { Statement } from "../../store/driver/statement.ts";
 import type { OidcLoginTable } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
+import { type OidcSessionFacts, type SubjectRow, sessionOf, subject } from "./oidc-sessions.ts";
 
 /** A login by OIDC that is under way. */
 export interface LoginRow {
@@ -35,9 +37,28 @@ export interface ProvedLogin {
   readonly csrPem?: string | undefined;
   readonly pageSecret?: string | undefined;
   readonly expiresAt: Date;
+  /** No further factor is open: the login is finished with it. */
+  readonly isFinished: boolean;
+}
+
+/** Where the code of a finished login goes. */
+type Destination = Pick<LoginRow, "redirectUri" | "state" | "expiresAt">;
+
+/** A login whose code was taken. */
+interface TakenLogin
+  extends Pick<LoginRow, "clientId" | "redirectUri" | "nonce" | "codeChallenge" | "scopes" | "csrPem"> {
+  readonly apiSessionId: string;
+  /** Undefined when it has ended. */
+  readonly session: OidcSessionFacts | undefined;
 }
 
 type StoredLogin = Selectable<OidcLoginTable>;
+
+type TakenRow = Pick<StoredLogin, "redirect_uri" | "nonce" | "code_challenge" | "csr_pem"> & {
+  login_client_id: string;
+  login_scopes: string[];
+  api_session_id: string;
+} & (SubjectRow | { readonly id: null });
 
 const INSERT = new Statement<never>(`
   INSERT INTO oidc_login (id, client_id, redirect_uri, state, nonce, code_challenge, scopes, config_types, remote_address, expires_at)
@@ -46,7 +67,7 @@ const FIND = new Statement<StoredLogin>(
   "SELECT * FROM oidc_login WHERE id = $1 AND code_hash IS NULL AND expires_at > $2",
 );
 const PROVE = new Statement<{ id: string }>(`
-  UPDATE oidc_login SET api_session_id = $2, csr_pem = $3, page_hash = $4, expires_at = $5
+  UPDATE oidc_login SET api_session_id = $2, csr_pem = $3, page_hash = $4, expires_at = $5, code_hash = $7
   WHERE id = $1 AND api_session_id IS NULL AND expires_at > $6 RETURNING id`);
 const FINISH = new Statement<{ id: string }>(`
   UPDATE oidc_login SET code_hash = $2
@@ -54,11 +75,18 @@ const FINISH = new Statement<{ id: string }>(`
 const BY_CODE = new Statement<Pick<StoredLogin, "redirect_uri" | "state">>(
   "SELECT redirect_uri, state FROM oidc_login WHERE code_hash = $1 AND code_used_at IS NULL AND expires_at > $2",
 );
-const TAKE = new Statement<StoredLogin & { api_session_id: string }>(`
-  UPDATE oidc_login SET code_used_at = $2 WHERE code_hash = $1 AND code_used_at IS NULL AND expires_at > $2 RETURNING *`);
+/** With what tokens of its session are made of. */
+const TAKE = new Statement<TakenRow>(`
+  WITH taken AS (
+    UPDATE oidc_login SET code_used_at = $2 WHERE code_hash = $1 AND code_used_at IS NULL AND expires_at > $2 RETURNING *)
+  SELECT t.client_id AS login_client_id, t.redirect_uri, t.nonce, t.code_challenge, t.scopes AS login_scopes, t.csr_pem, t.api_session_id, s.*
+  FROM taken t LEFT JOIN LATERAL (${subject({ id: "t.api_session_id", at: "$2" })}) s ON true`);
 const USED = new Statement<{ api_session_id: string }>(
   "SELECT api_session_id FROM oidc_login WHERE code_hash = $1 AND code_used_at IS NOT NULL",
 );
+
+/** Finished logins whose callbacks are on their way. */
+export const MAX_DESTINATIONS = 1_000;
 
 /** 32 bytes as base64url: needs no percent-encoding, which some clients apply twice. */
 const SECRET = /^[\w-]{43}$/;
@@ -69,6 +97,8 @@ const SECRET = /^[\w-]{43}$/;
  */
 export class OidcLogins {
   readonly #ctx: ModelContext;
+  /** Of logins that this controller finished, by the secret for the callback, which reads no row then. Whether the code counts is asked when it is taken. */
+  readonly #destinations = new BoundedMap<string, Destination>(MAX_DESTINATIONS);
 
   constructor(ctx: ModelContext) {
     this.#ctx = ctx;
@@ -95,12 +125,17 @@ export class OidcLogins {
 
   /**
    * The first factor was proved, and the API session is made in the same transaction: the login is tied to it, and ends with it.
+   * @returns the secret for the callback of a login that is finished with it
    * @throws ApiError 401 when another client was first, or the login is over
    */
-  async prove(trx: Db, id: string, { apiSessionId, csrPem, pageSecret, expiresAt }: ProvedLogin): Promise<void> {
+  async prove(trx: Db, id: string, proved: ProvedLogin): Promise<string | undefined> {
+    const { apiSessionId, csrPem, pageSecret, expiresAt, isFinished } = proved;
+    const secret = isFinished ? newSecret() : undefined;
     const pageHash = pageSecret === undefined ? null : digest(pageSecret);
-    const parameters = [id, apiSessionId, csrPem ?? null, pageHash, expiresAt, this.#ctx.now()];
+    const codeHash = secret === undefined ? null : digest(codeOf(secret));
+    const parameters = [id, apiSessionId, csrPem ?? null, pageHash, expiresAt, this.#ctx.now(), codeHash];
     if ((await PROVE.first(trx, parameters)) === undefined) throw notUsable(id);
+    return secret;
   }
 
   /**
@@ -109,16 +144,27 @@ export class OidcLogins {
    * @throws ApiError 401 when the login is over, or was finished before
    */
   async finish(id: string): Promise<string> {
-    const secret = randomBytes(32);
+    const secret = newSecret();
     const parameters = [id, digest(codeOf(secret)), this.#ctx.now()];
     if ((await FINISH.first(this.#ctx.store.db, parameters)) === undefined) throw notUsable(id);
-    return secret.toString("base64url");
+    return secret;
+  }
+
+  /** The login is finished, and its callback comes next. */
+  expectCallback(secret: string, { redirectUri, state, expiresAt }: Destination): void {
+    this.#destinations.set(secret, { redirectUri, state, expiresAt });
   }
 
   /** The code for the client that finished the login, and where it goes; nothing is written. */
   async byCallback(secret: string): Promise<{ code: string; redirectUri: string; state: string } | undefined> {
     if (!SECRET.test(secret)) return undefined;
-    const code = codeOf(Buffer.from(secret, "base64url"));
+    const code = codeOf(secret);
+    const expected = this.#destinations.get(secret);
+    if (expected !== undefined) {
+      this.#destinations.delete(secret);
+      const { redirectUri, state, expiresAt } = expected;
+      if (expiresAt > this.#ctx.now()) return { code, redirectUri, state };
+    }
     const row = await BY_CODE.first(this.#ctx.store.db, [digest(code), this.#ctx.now()]);
     return row && { code, redirectUri: row.redirect_uri, state: row.state };
   }
@@ -128,14 +174,13 @@ export class OidcLogins {
    * section 4.1.2).
    * @returns undefined for a code that is unknown or over
    */
-  async takeCode(
-    code: string,
-  ): Promise<(LoginRow & { readonly apiSessionId: string }) | { usedBy: string } | undefined> {
+  async takeCode(code: string): Promise<TakenLogin | { usedBy: string } | undefined> {
     if (!SECRET.test(code)) return undefined;
     const { db } = this.#ctx.store;
     const hash = digest(code);
-    const row = await TAKE.first(db, [hash, this.#ctx.now()]);
-    if (row !== undefined) return { ...loginOf(row), apiSessionId: row.api_session_id };
+    const now = this.#ctx.now();
+    const row = await TAKE.first(db, [hash, now]);
+    if (row !== undefined) return takenOf(row, now);
     const used = await USED.first(db, [hash]);
     return used && { usedBy: used.api_session_id };
   }
@@ -159,8 +204,25 @@ function loginOf(row: StoredLogin): LoginRow {
   };
 }
 
-function codeOf(secret: Buffer): string {
-  return createHmac("sha256", secret).update("code").digest("base64url");
+function takenOf(row: TakenRow, now: Date): TakenLogin {
+  return {
+    clientId: row.login_client_id,
+    redirectUri: row.redirect_uri,
+    nonce: row.nonce,
+    codeChallenge: row.code_challenge,
+    scopes: row.login_scopes,
+    csrPem: row.csr_pem,
+    apiSessionId: row.api_session_id,
+    session: row.id === null ? undefined : sessionOf(row, now),
+  };
+}
+
+function newSecret(): string {
+  return randomBytes(32).toString("base64url");
+}
+
+function codeOf(secret: string): string {
+  return createHmac("sha256", Buffer.from(secret, "base64url")).update("code").digest("base64url");
 }
 
 function digest(text: string): Buffer {

@@ -108,7 +108,7 @@ const EXTEND = new LoggedStatement<{ id: string }>(
   { changes: [updateOf("exchanged")], answer: "SELECT id FROM noted" },
 );
 
-interface SubjectRow {
+export interface SubjectRow {
   id: string;
   authenticator_id: string;
   config_types: string[];
@@ -141,7 +141,8 @@ interface SubjectRow {
   issued_before: Date | null;
 }
 
-const SUBJECT = new Statement<SubjectRow>(`
+/** The rows that tokens of a session are made of; `id` and `at` are expressions. */
+export const subject = ({ id, at }: { readonly id: string; readonly at: string }) => `
   SELECT a.id, a.authenticator_id, a.config_types, a.cert_fingerprints, a.improper_client_cert_chain, a.is_mfa_complete, a.expires_at, a.access_until,
     o.client_id, o.scopes, o.amr, o.auth_time, o.login_fingerprint, o.session_fingerprint, o.is_bound, o.shown, o.refresh_jti, o.previous_jti, o.rotated_at,
     i.id AS identity_id, i.name AS identity_name, i.is_admin, i.external_id, i.disabled_at, i.disabled_until, p.cert_allow_expired,
@@ -152,7 +153,8 @@ const SUBJECT = new Statement<SubjectRow>(`
     JOIN auth_policy p ON p.id = i.auth_policy_id
     LEFT JOIN authenticator c ON c.id = a.authenticator_id
     LEFT JOIN revocation r ON r.id = i.id AND r.type = 'IDENTITY'
-  WHERE a.id = $1 AND a.expires_at > $2`);
+  WHERE a.id = ${id} AND a.expires_at > ${at}`;
+const SUBJECT = new Statement<SubjectRow>(subject({ id: "$1", at: "$2" }));
 
 /** How long a client whose tokens are bound to its certificate may repeat a refresh whose answer was lost. */
 const REPEAT_MS = 60_000;
@@ -235,7 +237,7 @@ export class OidcSessions {
   }
 }
 
-function sessionOf(row: SubjectRow, now: Date): OidcSessionFacts {
+export function sessionOf(row: SubjectRow, now: Date): OidcSessionFacts {
   const notBefore = row.issued_before === null ? {} : { notBeforeSecond: row.issued_before.getTime() / 1_000 };
   return {
     identity: { id: row.identity_id, name: row.identity_name, isAdmin: row.is_admin, externalId: row.external_id },

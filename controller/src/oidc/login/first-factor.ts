@@ -59,7 +59,12 @@ export async function logIn(provider: Provider, method: FirstFactor, call: Call)
   const pageSecret = fields.pageSecret ?? (call.form === "page" ? newPageSecret() : undefined);
   try {
     const made = await prove(provider, method, call, { fields, row, pageSecret });
-    return await outcome(provider, call, { row, pageSecret, apiSessionId: made.session.id }, made.open);
+    return await outcome(
+      provider,
+      call,
+      { row, pageSecret, secret: made.secret, apiSessionId: made.session.id },
+      made.open,
+    );
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "INVALID_AUTH") throw error;
     if (call.form === "page" && method !== "ext-jwt") {
@@ -83,11 +88,16 @@ async function prove(
   method: FirstFactor,
   { request }: Call,
   { fields, row, pageSecret }: Attempt,
-): Promise<{ readonly session: { readonly id: string }; readonly open: OpenFactors }> {
+): Promise<{
+  readonly session: { readonly id: string };
+  readonly open: OpenFactors;
+  readonly secret: string | undefined;
+}> {
   const { csrPem, username, password, configTypes = row.configTypes, sdkInfo, envInfo } = fields;
   const { peerCertificates, proxied, bearerTokens, remoteIp } = request;
   const expiresAt = new Date(now().getTime() + PROVED_LIFE_MS);
-  const onMade = async (trx: Db, session: NewApiSession, { certFingerprints }: LoginProof) => {
+  let secret: string | undefined;
+  const onMade = async (trx: Db, session: NewApiSession, { certFingerprints }: LoginProof, open: OpenFactors) => {
     // Not before the proof: its limits hold for the work of this check, too.
     if (csrPem !== undefined) await checkedCsr(csrPem);
     const [loginFingerprint = null] = certFingerprints;
@@ -99,12 +109,20 @@ async function prove(
       isBound: loginFingerprint !== null,
       shown: { sdkInfo: sdkInfo ?? null, envInfo: envInfo ?? null, remoteAddress: row.remoteAddress },
     });
-    await model.oidcLogins.prove(trx, row.id, { apiSessionId: session.id, csrPem, pageSecret, expiresAt });
+    const isFinished = !open.totp && !open.token;
+    secret = await model.oidcLogins.prove(trx, row.id, {
+      apiSessionId: session.id,
+      csrPem,
+      pageSecret,
+      expiresAt,
+      isFinished,
+    });
   };
-  return authentication.login({
+  const made = await authentication.login({
     ...{ method, username, password, peerCertificates, proxied, bearerTokens, remoteIp, configTypes, sdkInfo, envInfo },
     as: { kind: "oidc", expiresAt, onMade },
   });
+  return { ...made, secret };
 }
 
 function newPageSecret(): string {

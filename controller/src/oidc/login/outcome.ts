@@ -17,6 +17,8 @@ export interface ProvedLogin {
   readonly row: LoginRow;
   readonly apiSessionId: string;
   readonly pageSecret: string | undefined;
+  /** For the callback, when the login is finished with its first factor. */
+  readonly secret?: string | undefined;
 }
 
 /** What was wrong with the last try, for the page. */
@@ -33,7 +35,9 @@ export async function outcome(
   open: OpenFactors,
 ): Promise<EndpointAnswer> {
   if (!open.totp && !open.token) {
-    const secret = await provider.model.oidcLogins.finish(login.row.id);
+    const { oidcLogins } = provider.model;
+    const secret = login.secret ?? (await oidcLogins.finish(login.row.id));
+    oidcLogins.expectCallback(secret, login.row);
     provider.openLogins.remove(login.row.id);
     return redirect(`${call.issuer}${PATHS.callback.slice("/oidc".length)}?id=${secret}`);
   }

@@ -36,7 +36,7 @@ export async function exchangeCode(
   if (login.redirectUri !== redirectUri) throw oauthError("invalid_grant", "redirect_uri is not that of the login");
   if (!isVerified(login.codeChallenge, verifier)) throw oauthError("invalid_grant", "invalid code_verifier");
 
-  const session = await model.oidcSessions.subjectOf(login.apiSessionId);
+  const { session } = login;
   if (session === undefined || session.isDisabled)
     throw oauthError("invalid_grant", "the login has ended: begin a new one");
   const certificate = login.csrPem === null ? undefined : await certificateFor(provider, session, login.csrPem);
