@@ -35,6 +35,13 @@ export function timeOrderedId(now: number = Date.now()): string {
   return `c${base36(lastMillisecond, 9)}${base36(counter, 4)}${randomBase36()}`;
 }
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** API sessions of OIDC logins have UUIDs, all others {@link timeOrderedId}: of one that has ended, nothing else is left to tell. */
+export function isIdOfOidcSession(apiSessionId: string): boolean {
+  return UUID.test(apiSessionId);
+}
+
 function base36(value: number, width: number): string {
   return value.toString(36).padStart(width, "0");
 }

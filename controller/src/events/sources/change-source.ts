@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type Logger, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import type { ChangeLog, ChangeRow } from "../../store/change-log.ts";
+import { isIdOfOidcSession } from "../../store/ids.ts";
 import type { ApiSessionBefore, ApiSessionUpdateBefore, SessionBefore } from "../../store/logged-write.ts";
 import type { Database } from "../../store/schema.ts";
 import type { Dispatcher } from "../dispatcher.ts";
@@ -143,7 +144,7 @@ export class ChangeSource {
     for (const row of rows) {
       const session = present.get(row.key);
       const ended = row.before as unknown as ApiSessionBefore | null;
-      const isOfToken = OIDC_ID.test(row.key);
+      const isOfToken = isIdOfOidcSession(row.key);
       const type = isOfToken ? tokenEventOf(row) : row.op === "update" ? "refreshed" : EVENT_TYPES[row.op];
       if (type === undefined) continue;
       dispatcher.emit({
@@ -175,7 +176,7 @@ export class ChangeSource {
         timestamp: at.toISOString(),
         event_type: op === "create" ? "created" : "deleted",
         session_type: session?.type ?? "",
-        provider: OIDC_ID.test(apiSessionId) ? "jwt" : "legacy",
+        provider: isIdOfOidcSession(apiSessionId) ? "jwt" : "legacy",
         id: key,
         token: key,
         api_session_id: apiSessionId,
@@ -185,9 +186,6 @@ export class ChangeSource {
     }
   }
 }
-
-/** API sessions of OIDC logins have UUIDs, all others have not: one that has ended meanwhile cannot be read any more. */
-const OIDC_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The event of a change of a session that its client proves by tokens; undefined while its login is not complete, and where no token was made. */
 function tokenEventOf({ op, before }: ChangeRow): "created" | "refreshed" | "exchanged" | "deleted" | undefined {

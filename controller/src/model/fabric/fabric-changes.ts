@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import type { ModelChange } from "../../fabric/ports.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
 import { likely } from "../../store/driver/statement.ts";
+import { isIdOfOidcSession } from "../../store/ids.ts";
 import type {
   ApiSessionBefore,
   AuthPolicyBefore,
@@ -56,7 +57,10 @@ export class FabricChanges {
   }
 
   async #apply(rows: readonly ChangeRow[]): Promise<void> {
-    const changed = rows.filter((row) => row.kind === "api_session" && row.op !== "delete").map((row) => row.key);
+    // Routers are told of no session that its client proves by tokens: each login and each refresh would be read for nothing.
+    const isTold = ({ kind, op, key }: ChangeRow) =>
+      kind === "api_session" && op !== "delete" && !isIdOfOidcSession(key);
+    const changed = rows.filter(isTold).map((row) => row.key);
     const records = changed.length === 0 ? [] : await sessionRecords(this.#ctx, [...new Set(changed)]);
     const sessions = new Map(records.map((record) => [record.id, record]));
     const issuedBefore = await this.#issuedBefore(rows);
