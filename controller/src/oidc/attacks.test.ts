@@ -1,13 +1,14 @@
 /** What strangers, other users and pages of other sites try at the provider. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { authPolicy } from "../api/testing/auth-policy.ts";
-import { startTestController, type TestController } from "../api/testing/test-controller.ts";
+import { extJwtSigner } from "../api/testing/ext-jwt-signer.ts";
+import { type Answer, startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { MAX_PARAMETERS } from "../http/endpoints.ts";
 import { totpCode } from "../model/identity/one-time-codes.ts";
 import { MAX_CONFIG_TYPE_CHARACTERS } from "./authorize.ts";
 import { SINGLE_REVOCATIONS } from "./session-end.ts";
 import { certificateIdentity, certificateRequest } from "./testing/oidc-client.ts";
-import { claimsOf, logIn, makeUser, OidcFlow, postForm, TEST_PASSWORD } from "./testing/oidc-flow.ts";
+import { callbackIn, claimsOf, logIn, makeUser, OidcFlow, postForm, TEST_PASSWORD } from "./testing/oidc-flow.ts";
 
 const CONSOLE = "https://console.example";
 const EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -111,6 +112,49 @@ it("who replaces an enrollment while its page is open is not shown as the owner'
   const own = /secret=([A-Z2-7]+)/.exec(page.text)?.[1] ?? "";
   const done = await postForm(c, "/oidc/login/totp/enroll/verify", fields(totpCode(own, c.ctx.now())), html);
   expect(done.status).toBe(302);
+});
+
+describe("a login that is not fully done", () => {
+  const codes = async (id: string) =>
+    (await c.ctx.store.db.selectFrom("oidc_login").select("code_hash").where("id", "=", id).execute()).map(
+      (row) => row.code_hash,
+    );
+
+  it.each([
+    ["a one-time code", async () => ({ requireTotp: true })],
+    ["a token", async () => ({ requireExtJwtSigner: await c.make("external-jwt-signers", extJwtSigner("second")) })],
+  ])("has no code while %s is missing", async (what, secondary) => {
+    const policy = authPolicy(`needs ${what}`, { secondary: await secondary() });
+    const { username } = await makeUser(c, { authPolicyId: await c.make("auth-policies", policy) });
+    const flow = new OidcFlow(c);
+    const id = await flow.begin();
+    const proved = await postForm(c, "/oidc/login/password", flow.passwordFields(id, username));
+    expect([proved.status, proved.headers.location, proved.json.authQueries.length]).toEqual([200, undefined, 1]);
+    expect(await codes(id)).toEqual([null]);
+    const again = await postForm(c, "/oidc/login/password", flow.passwordFields(id, username));
+    expect([again.status, await codes(id)]).toEqual([200, [null]]);
+    const answer = await c.call("GET", `/oidc/authorize/callback?id=${id}`);
+    expect(String(answer.headers.location)).toContain("error=interaction_required");
+  });
+
+  it("is finished once by passwords that come at once", async () => {
+    const { id: identity, username } = await makeUser(c);
+    const flow = new OidcFlow(c);
+    const id = await flow.begin();
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => postForm(c, "/oidc/login/password", flow.passwordFields(id, username))),
+    );
+    const finished = answers.filter(({ status }) => status === 302);
+    expect([finished.length, answers.filter(({ status }) => status === 401).length]).toEqual([1, 4]);
+    const rows = await c.ctx.store.db
+      .selectFrom("api_session")
+      .select("id")
+      .where("identity_id", "=", identity)
+      .execute();
+    expect(rows).toHaveLength(1);
+    const { access_token } = await flow.tokens(callbackIn(finished[0] as Answer));
+    expect(claimsOf(access_token).z_asid).toBe(rows[0]?.id);
+  });
 });
 
 describe("tokens with the key of the network and a spoilt signature", () => {

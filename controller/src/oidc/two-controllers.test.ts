@@ -1,9 +1,10 @@
 /** Two controllers on one database: what one of them did, the other one knows with its next request. */
 import { decodeProtectedHeader } from "jose";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { authPolicy } from "../api/testing/auth-policy.ts";
 import { type Answer, startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { PUBLISH_MS } from "../auth/tokens/token-keys.ts";
-import { claimsOf, OidcTestClient, passwordIdentity } from "./testing/oidc-client.ts";
+import { claimsOf, locationOf, OidcTestClient, passwordIdentity, redirected } from "./testing/oidc-client.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -12,12 +13,15 @@ let other: TestController;
 let atOne: OidcTestClient;
 let atOther: OidcTestClient;
 let anna: string;
+let authenticator: string;
 beforeAll(async () => {
   one = await startTestController();
   other = await startTestController({ beside: one });
   atOne = new OidcTestClient(one);
   atOther = new OidcTestClient(other);
   anna = await passwordIdentity(one, "anna");
+  const [own] = (await one.admin("GET", `/authenticators?filter=identity="${anna}"`)).json.data;
+  authenticator = own.id;
 });
 afterAll(async () => {
   await other.close();
@@ -68,6 +72,49 @@ describe("a login", () => {
     expect(good.length).toBeLessThanOrEqual(1);
     expect(answers.filter((answer) => answer.json.error === "invalid_grant")).toHaveLength(2 - good.length);
     for (const { json } of good) expect(await seen(json.access_token)).toEqual([401, 401]);
+  });
+});
+
+describe("the callback of a login that one controller finished", () => {
+  const finish = async () => {
+    const { pathname, search } = new URL(
+      locationOf(
+        await atOne.call("POST", "/oidc/login/password", { body: { id: await atOne.begin(), ...credentials } }),
+      ),
+    );
+    const codeAt = async (client: OidcTestClient) => redirected(await client.get(pathname + search)).code ?? "";
+    return codeAt;
+  };
+  const exchanged = async (client: OidcTestClient, code: string) => refusal(await withCode(client, code));
+
+  test("gives no second tokens once the other one has exchanged the code, and ends those of the first", async () => {
+    const codeAt = await finish();
+    const { json } = await withCode(atOther, await codeAt(atOther));
+    expect(await seen(json.access_token)).toEqual([200, 200]);
+    expect(await exchanged(atOne, await codeAt(atOne))).toEqual([400, "invalid_grant"]);
+    expect(await seen(json.access_token)).toEqual([401, 401]);
+  });
+
+  test.each([
+    ["disabled the identity", () => other.admin("POST", `/identities/${anna}/disable`, { durationMinutes: 5 })],
+    ["revoked the identity", () => other.admin("POST", "/revocations", { id: anna, type: "IDENTITY" })],
+    ["set another password", () => other.admin("PATCH", `/authenticators/${authenticator}`, { password: "password" })],
+  ])("gives no tokens once the other one has %s", async (_what, withdraw) => {
+    const codeAt = await finish();
+    expect((await withdraw()).status).toBeLessThan(300);
+    expect(await exchanged(atOne, await codeAt(atOne))).toEqual([400, "invalid_grant"]);
+    await other.admin("POST", `/identities/${anna}/enable`);
+  });
+
+  test("gives tokens that prove one factor, once the other one has asked for a further one", async () => {
+    const id = await passwordIdentity(one, "bert");
+    const body = { id: await atOne.begin(), username: "bert", password: "password" };
+    const finished = await atOne.call("POST", "/oidc/login/password", { body });
+    const authPolicyId = await other.make("auth-policies", authPolicy("codes", { secondary: { requireTotp: true } }));
+    expect((await other.admin("PATCH", `/identities/${id}`, { authPolicyId })).status).toBe(200);
+    const { json } = await withCode(atOne, await atOne.codeOf(finished));
+    const statuses = async (path: string) => (await atOne.api(json.access_token, path)).status;
+    expect([await statuses("services"), await statuses("current-api-session")]).toEqual([401, 200]);
   });
 });
 

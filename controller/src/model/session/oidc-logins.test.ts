@@ -4,6 +4,7 @@ import type { ModelContext } from "../context.ts";
 import { testContext } from "../testing/test-context.ts";
 import { ApiSessions } from "./api-sessions.ts";
 import { MAX_DESTINATIONS, type NewLogin, OidcLogins } from "./oidc-logins.ts";
+import { OidcSessions } from "./oidc-sessions.ts";
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const LIFE_MS = 600_000;
@@ -54,6 +55,10 @@ async function proved(
       improperClientCertChain: false,
       as: { kind: "oidc", expiresAt: inMs(3 * LIFE_MS) },
     });
+    await new OidcSessions(ctx).insert(trx, made, {
+      ...{ clientId: "openziti", scopes: ["openid"], amr: ["password"], loginFingerprint: null, isBound: false },
+      shown: { sdkInfo: null, envInfo: null, remoteAddress: "192.0.2.7:53330" },
+    });
     const secret = await logins.prove(trx, id, { apiSessionId: made.id, expiresAt: inMs(3 * LIFE_MS), ...more });
     return { apiSessionId: made.id, secret };
   });
@@ -68,6 +73,7 @@ async function finished(): Promise<{ id: string; apiSessionId: string; code: str
 }
 
 const sessions = async () => (await test.store.pool.query("SELECT id FROM api_session")).rows.length;
+const codes = async () => (await test.store.pool.query("SELECT FROM oidc_login WHERE code_hash IS NOT NULL")).rowCount;
 
 describe("a login by OIDC", () => {
   it("is found by its id as it was asked for, until its time is over", async () => {
@@ -79,8 +85,10 @@ describe("a login by OIDC", () => {
     expect(await logins.find("another")).toBeUndefined();
     offsetMs = LIFE_MS + 1;
     expect(await logins.find(id)).toBeUndefined();
-    await expect(prove(id)).rejects.toMatchObject({ status: 401 });
-    expect(await sessions()).toBe(0);
+    for (const isFinished of [false, true]) {
+      await expect(proved(id, { isFinished })).rejects.toMatchObject({ status: 401 });
+    }
+    expect([await sessions(), await codes()]).toEqual([0, 0]);
   });
 
   it("belongs to the first client that proves a factor, and the other one's session is never made", async () => {
@@ -89,6 +97,32 @@ describe("a login by OIDC", () => {
     expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected", "rejected"]);
     expect(await sessions()).toBe(1);
     expect(await logins.find(id)).toMatchObject({ apiSessionId: expect.stringMatching(UUID) });
+  });
+
+  it("has the one code of the client that finished it, however many finish it at once", async () => {
+    const id = await logins.begin(request());
+    const outcomes = await Promise.allSettled([1, 2, 3].map(() => proved(id, { isFinished: true })));
+    const [made, ...more] = outcomes.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+    expect([more, await sessions(), await codes()]).toEqual([[], 1, 1]);
+    const found = await logins.byCallback(made?.secret ?? "");
+    expect(await logins.takeCode(found?.code ?? "")).toMatchObject({ apiSessionId: made?.apiSessionId });
+  });
+
+  it("has no code while a factor is open", async () => {
+    const id = await logins.begin(request());
+    const { secret } = await proved(id, { isFinished: false });
+    expect([secret, await codes()]).toEqual([undefined, 0]);
+    await logins.finish(id);
+    expect(await codes()).toBe(1);
+  });
+
+  it("shows whoever takes its code that its identity was disabled, or that its session is over", async () => {
+    const [disabled, over] = [await finished(), await finished()];
+    await test.store.pool.query("UPDATE identity SET disabled_at = now() WHERE id = 'i'");
+    expect(await logins.takeCode(disabled.code)).toMatchObject({ session: { isDisabled: true } });
+    await test.store.pool.query("UPDATE api_session SET expires_at = now() WHERE id = $1", [over.apiSessionId]);
+    expect(await logins.takeCode(over.code)).toMatchObject({ session: undefined });
+    expect(await logins.takeCode(over.code)).toEqual({ usedBy: over.apiSessionId });
   });
 
   it("that went on on a page needs the page's secret from then on", async () => {
