@@ -69,9 +69,8 @@ export function expiries({ store, settings, tokens, now }: ModelContext): Expiry
 }
 
 /** Removes batch after batch until one is not full. @returns how many rows went */
-export async function inBatches(store: ModelStore, signal: AbortSignal, removal: () => BatchRemoval): Promise<number> {
-  for (let total = 0; ; ) {
-    signal.throwIfAborted();
+export function inBatches(store: ModelStore, signal: AbortSignal, removal: () => BatchRemoval): Promise<number> {
+  return untilNotFull(EXPIRY_BATCH, signal, async () => {
     const { parts, changes } = removal();
     const answer = sql<{ count: number }>`SELECT count(*)::int AS count FROM gone`;
     const rows = await store.transaction(async (trx) =>
@@ -79,8 +78,20 @@ export async function inBatches(store: ModelStore, signal: AbortSignal, removal:
         ? (await sql<{ count: number }>`${parts} ${answer}`.execute(trx)).rows
         : loggedWrite(trx, parts, { changes, answer }),
     );
-    const removed = rows[0]?.count ?? 0;
-    total += removed;
-    if (removed < EXPIRY_BATCH) return total;
+    return rows[0]?.count ?? 0;
+  });
+}
+
+/** Works through batch after batch of at most `size` rows until one is not full. @returns how many rows there were */
+export async function untilNotFull(
+  size: number,
+  signal: AbortSignal | undefined,
+  batch: () => Promise<number>,
+): Promise<number> {
+  for (let total = 0; ; ) {
+    signal?.throwIfAborted();
+    const count = await batch();
+    total += count;
+    if (count < size) return total;
   }
 }

@@ -57,11 +57,9 @@ export async function finishOidcLogin(c: TestController, id: string): Promise<Oi
   const subject = await tokenSubject(c, id);
   const access = c.ctx.tokens.issuer.access(subject);
   const refresh = c.ctx.tokens.issuer.refresh(subject);
-  await c.model.oidcSessions.activate(id, {
-    refreshJti: refresh.jti,
-    accessUntil: access.expiresAt,
-    expiresAt: refresh.expiresAt,
-  });
+  const { jti: refreshJti, expiresAt } = refresh;
+  const isActive = await c.model.oidcSessions.activate(id, { refreshJti, accessUntil: access.expiresAt, expiresAt });
+  if (!isActive) throw new Error(`API session ${id} has ended`);
   return {
     id,
     identityId: subject.identity.id,

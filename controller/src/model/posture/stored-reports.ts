@@ -2,7 +2,7 @@ import { SerialQueue } from "@sallyport/async";
 import type { DevicePosture } from "@sallyport/posture";
 import { sql } from "kysely";
 import type { ModelContext } from "../context.ts";
-import type { Expiry } from "../expiry.ts";
+import { type Expiry, untilNotFull } from "../expiry.ts";
 import type { PostureReports } from "./posture-reports.ts";
 
 const BATCH = 500;
@@ -86,14 +86,7 @@ export class StoredReports {
   async #sweep(signal: AbortSignal): Promise<number> {
     const now = this.#ctx.now().getTime();
     const hasSession = sql`EXISTS (SELECT FROM api_session a WHERE a.identity_id = p.identity_id)`;
-    const inBatches = async (batch: () => Promise<number>): Promise<number> => {
-      for (let total = 0; ; ) {
-        signal.throwIfAborted();
-        const count = await this.#writes.run(batch);
-        total += count;
-        if (count < BATCH) return total;
-      }
-    };
+    const inBatches = (batch: () => Promise<number>) => untilNotFull(BATCH, signal, () => this.#writes.run(batch));
     await inBatches(async () => {
       const { numAffectedRows } = await sql`
         UPDATE posture_report SET seen_at = ${new Date(now)} WHERE identity_id IN (

@@ -9,6 +9,7 @@ import { randomEntityId, timeOrderedId } from "../../store/ids.ts";
 import { LoggedStatement, loggedWrite } from "../../store/logged-write.ts";
 import type { ApiSessionCertificateTable, ApiSessionKind, ApiSessionTable } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
+import { EXPIRY_BATCH, untilNotFull } from "../expiry.ts";
 import { transact } from "../store-errors.ts";
 import { endApiSessions } from "./session-removal.ts";
 
@@ -42,7 +43,6 @@ const BY_ID = new Statement<ApiSessionRow>("SELECT * FROM api_session WHERE id =
 const BY_TOKEN = new Statement<ApiSessionRow>("SELECT * FROM api_session WHERE token = $1");
 
 const FLUSH_BATCH = 250;
-const SWEEP_BATCH = 500;
 const MAX_CERTIFICATES = 100;
 
 /**
@@ -212,18 +212,16 @@ export class ApiSessions {
     const now = this.#ctx.now();
     const cutoff = new Date(now.getTime() - this.timeoutMs);
     await this.flush();
-    let total = 0;
-    for (;;) {
+    return untilNotFull(EXPIRY_BATCH, undefined, async () => {
       const ended = await this.#ctx.store.transaction((trx) =>
         endApiSessions(
           trx,
           sql`a.id IN (SELECT id FROM api_session WHERE (kind = 'legacy' AND last_activity_at <= ${cutoff}) OR expires_at <= ${now}
-            LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)`,
+            LIMIT ${EXPIRY_BATCH} FOR UPDATE SKIP LOCKED)`,
         ),
       );
-      total += ended.length;
-      if (ended.length < SWEEP_BATCH) return total;
-    }
+      return ended.length;
+    });
   }
 
   /**

@@ -1,4 +1,3 @@
-import { notFound } from "@sallyport/api";
 import { sql } from "kysely";
 import type { TokenSubject } from "../../auth/tokens/token-issuer.ts";
 import { Statement } from "../../store/driver/statement.ts";
@@ -186,13 +185,9 @@ export class OidcSessions {
     await INSERT.rows(trx, parameters);
   }
 
-  /**
-   * The first tokens of the session are made: it counts from now on.
-   * @throws ApiError 404 when it has ended, or was activated before
-   */
-  async activate(id: string, tokens: OidcIssue): Promise<void> {
-    const done = await ACTIVATE.first(this.#ctx.store.db, this.#parameters(id, tokens));
-    if (done === undefined) throw notFound("apiSession", id);
+  /** The first tokens of the session are made: it counts from now on. @returns false when it has ended, or was activated before: the tokens must not go out */
+  async activate(id: string, tokens: OidcIssue): Promise<boolean> {
+    return (await ACTIVATE.first(this.#ctx.store.db, this.#parameters(id, tokens))) !== undefined;
   }
 
   /** @returns undefined for a session that has ended, and for one of another kind */

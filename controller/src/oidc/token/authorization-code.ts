@@ -1,6 +1,5 @@
 /** The code of a login becomes tokens, once (RFC 6749, section 4.1.3; RFC 7636, section 4.6). */
 import { createHash, timingSafeEqual } from "node:crypto";
-import { ApiError } from "@sallyport/api";
 import type { EndpointAnswer } from "../../http/endpoints.ts";
 import type { ClientId } from "../clients.ts";
 import { jsonAnswer, oauthError } from "../oauth-error.ts";
@@ -52,11 +51,8 @@ export async function exchangeCode(
     expiresAt: (refresh ?? access).expiresAt,
     sessionFingerprint: certificate?.fingerprint,
   };
-  try {
-    await model.oidcSessions.activate(login.apiSessionId, issue);
-  } catch (error) {
-    // The code came again while it was exchanged, which ends the session.
-    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+  // The code came again while it was exchanged, which ends the session.
+  if (!(await model.oidcSessions.activate(login.apiSessionId, issue))) {
     throw oauthError("invalid_grant", "the login has ended: begin a new one");
   }
   return jsonAnswer(200, {

@@ -3,7 +3,7 @@ import type { Migration } from "../migrate.ts";
 
 /**
  * Logins by OIDC, and tokens that prove a session (docs/protocol/store.md). An `oidc_session` is the family of the refresh tokens of one login. `oidc_login` is
- * unlogged: its rows live for seconds, and a crash of PostgreSQL ends the logins in progress and nothing else.
+ * unlogged: its rows live for minutes, and a crash of PostgreSQL ends the logins in progress and nothing else.
  */
 export const oidc: Migration = {
   id: "0023_oidc",
