@@ -179,7 +179,7 @@ export class Control implements ControlPlane {
   }
 
   wasSessionRemoved(sessionToken: string): boolean {
-    return this.#removed.has(sessionToken, Date.now());
+    return this.#removed.has(sessionToken, performance.now());
   }
 
   setTokenSource(source: TokenSource): void {
@@ -304,7 +304,7 @@ export class Control implements ControlPlane {
   }
 
   #sessionsRemoved(tokens: readonly string[]): void {
-    const now = Date.now();
+    const now = performance.now();
     for (const token of tokens) {
       this.#removed.add(token, now);
       this.#sessionListeners.emit(token);

@@ -19,7 +19,7 @@ const LOOPBACK = 4n;
 export class InterfaceReports {
   readonly #o: InterfaceReportsOptions;
   readonly #timer: NodeJS.Timeout;
-  #last: { text: string; at: number } = { text: "", at: 0 };
+  #last: { text: string; at: number } = { text: "", at: Number.NEGATIVE_INFINITY };
 
   constructor(options: InterfaceReportsOptions) {
     this.#o = options;
@@ -35,8 +35,8 @@ export class InterfaceReports {
   #check(): void {
     const now = interfaces();
     const text = JSON.stringify(now, (_key, value: unknown) => (typeof value === "bigint" ? String(value) : value));
-    if (text === this.#last.text && Date.now() - this.#last.at < this.#o.minReportIntervalMs) return;
-    this.#last = { text, at: Date.now() };
+    if (text === this.#last.text && performance.now() - this.#last.at < this.#o.minReportIntervalMs) return;
+    this.#last = { text, at: performance.now() };
     for (const controller of this.#o.controllers.all()) this.#send(controller, now);
   }
 

@@ -16,7 +16,7 @@ import type { Controllers } from "../controllers/controllers.ts";
 import { DataModelSubscription } from "./data-model-subscription.ts";
 import { ChangeSetReader } from "./event-reader.ts";
 import { compareModels } from "./model-comparison.ts";
-import { applyChanges, modelOf, type NetworkModel } from "./network-model.ts";
+import { applyChanges, MIN_REVOCATION_HOLD_MS, modelOf, type NetworkModel } from "./network-model.ts";
 
 type EventInit = Parameters<typeof encodeControl<typeof edgeCtrlPb.DataState_EventSchema>>[1];
 
@@ -37,6 +37,11 @@ const service = (id: string, configs: string[] = [], encryptionRequired = true):
   put({ case: "service", value: { id, name: `name of ${id}`, encryptionRequired, configs } });
 const identity = (id: string, more: object = {}, action: edgeCtrlPb.DataState_Action = Action.Create): EventInit =>
   put({ case: "identity", value: { id, name: `name of ${id}`, ...more } }, action);
+
+const revocation = (id: string, untilMs: number, action: edgeCtrlPb.DataState_Action = Action.Create): EventInit => {
+  const expiresAt = { seconds: BigInt(Math.floor(untilMs / 1000)), nanos: 0 };
+  return put({ case: "revocation", value: { id, type: "JTI", expiresAt } } as never, action);
+};
 
 /** A network in which router `r1` may dial `s1` and host `s2`. */
 const NETWORK: EventInit[] = [
@@ -207,16 +212,28 @@ describe("what a router keeps of the network", () => {
   });
 
   it("keeps a revocation until no token can meet it, whatever the controller forgets", async () => {
-    const at = (seconds: number) => ({ seconds: BigInt(seconds), nanos: 0 });
-    const revoked = (action: edgeCtrlPb.DataState_Action) =>
-      put({ case: "revocation", value: { id: "j", type: "JTI", expiresAt: at(1_000) } } as never, action);
-    await change([revoked(Action.Create)], 6n);
-    await change([revoked(Action.Delete)], 7n);
+    await change([revocation("j", 1_000_000)], 6n);
+    await change([revocation("j", 1_000_000, Action.Delete)], 7n);
     expect(model.revocations.get("j")).toEqual({ id: "j", type: "JTI", expiresAt: 1_000_000, issuedBefore: undefined });
-    model.sweepRevocations(1_029_000);
+    const later = performance.now() + MIN_REVOCATION_HOLD_MS;
+    model.sweepRevocations(1_029_000, later);
     expect(model.revocations.size).toBe(1);
-    model.sweepRevocations(1_030_000);
+    model.sweepRevocations(1_030_000, later);
     expect(model.revocations.size).toBe(0);
+  });
+
+  it("keeps a revocation although the system clock jumps ahead, before it comes or after", async () => {
+    const now = Date.now();
+    const day = 86_400_000;
+    await change([revocation("long", now + day), revocation("short", now - day)], 6n);
+    const clock = now + 10 * day;
+    const held = () => [...model.revocations.keys()];
+    model.sweepRevocations(clock, performance.now());
+    expect(held()).toEqual(["long", "short"]);
+    model.sweepRevocations(clock, performance.now() + MIN_REVOCATION_HOLD_MS);
+    expect(held()).toEqual(["long"]);
+    model.sweepRevocations(clock, performance.now() + 2 * day);
+    expect(held()).toEqual([]);
   });
 
   it("does not take changes before which others are missing", async () => {
@@ -293,6 +310,13 @@ describe("what a router keeps of the network", () => {
       ["s4", "extra"],
       ["bind", "different"],
     ]);
+  });
+
+  it("does not differ by a revocation that has expired, which it keeps for longer than the controller", async () => {
+    const wanted = await stateOf(NETWORK, 5n);
+    await change([revocation("ended", Date.now() - 1_000), revocation("counts", Date.now() + 60_000)], 6n);
+    const { diffs } = await compareModels(wanted, model);
+    expect(diffs.map(({ entityId, diffType }) => [entityId, diffType])).toEqual([["counts", "extra"]]);
   });
 });
 

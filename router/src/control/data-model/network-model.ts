@@ -63,6 +63,12 @@ const MAX_TOUCHED = 1_000;
 /** Routers accept tokens for this long after their end, so revocations count that long, too. */
 export const CLOCK_LEEWAY_MS = 30_000;
 
+/**
+ * A revocation is held for at least this long by the steady clock, and for as long as it had left when it came. So a system clock that jumps ahead
+ * and back revives no revoked token. Access tokens live half as long by default.
+ */
+export const MIN_REVOCATION_HOLD_MS = 3_600_000;
+
 /** The network as a controller describes it to a router. Source: docs/protocol/data-model.md, "Sallyport's router". */
 export class NetworkModel {
   /** Of the last state or change set; 0: nothing is known. */
@@ -76,6 +82,8 @@ export class NetworkModel {
   readonly checks = new Map<string, PostureCheck>();
   readonly publicKeys = new Map<string, edgeCtrlPb.DataState_PublicKey>();
   readonly revocations = new Map<string, Revocation>();
+  /** By the steady clock, in milliseconds: revocations are not forgotten before. */
+  readonly #heldUntil = new Map<string, number>();
   readonly identitySlots = new Slots();
   readonly serviceSlots = new Slots();
   readonly #servicesByName = new Map<string, ModelService>();
@@ -101,10 +109,12 @@ export class NetworkModel {
     else this.#entity(event);
   }
 
-  /** Forgets revocations that no token can meet any more. @param now milliseconds since 1970 */
-  sweepRevocations(now: number): void {
+  /** Forgets revocations that no token can meet any more. @param now milliseconds since 1970 @param steady by the steady clock */
+  sweepRevocations(now: number, steady = performance.now()): void {
     for (const { id, expiresAt } of this.revocations.values()) {
-      if (expiresAt + CLOCK_LEEWAY_MS <= now) this.revocations.delete(id);
+      if (expiresAt + CLOCK_LEEWAY_MS > now || (this.#heldUntil.get(id) ?? 0) > steady) continue;
+      this.revocations.delete(id);
+      this.#heldUntil.delete(id);
     }
   }
 
@@ -324,6 +334,8 @@ export class NetworkModel {
     if (isGone) return;
     const until = expiresAt === undefined ? Number.POSITIVE_INFINITY : Number(expiresAt.seconds) * 1000;
     const before = issuedBefore === undefined ? undefined : Number(issuedBefore.seconds) * 1000;
+    const leftMs = until + CLOCK_LEEWAY_MS - Date.now();
+    this.#heldUntil.set(id, performance.now() + Math.max(leftMs, MIN_REVOCATION_HOLD_MS));
     this.revocations.set(id, { id, type, expiresAt: until, issuedBefore: before });
     if (type === "API_SESSION") this.#touched.sessions.add(id);
     else if (type === "IDENTITY") this.#touch(id);

@@ -104,7 +104,7 @@ export class EdgeSync {
       const text = "API sessions came with an unreadable synchronisation state; they are added, nothing is removed";
       this.#o.log.warn({ controllerId: controller.id }, text);
       sync.added(sessions);
-    } else if (sync.chunk(state, sessions, Date.now())) {
+    } else if (sync.chunk(state, sessions, performance.now())) {
       const fields = { controllerId: controller.id, apiSessions: this.#o.apiSessions.size };
       this.#o.log.info(fields, "API sessions are synchronised");
     }
@@ -123,7 +123,7 @@ export class EdgeSync {
 
   #expire(): void {
     for (const [controllerId, sync] of this.#syncs) {
-      if (!sync.expire(Date.now())) continue;
+      if (!sync.expire(performance.now())) continue;
       const reason = "the synchronisation did not complete in time";
       this.#o.log.warn({ controllerId }, `${reason}; asking for another`);
       const body = encodeControl(edgeCtrlPb.RequestClientReSyncSchema, { reason });

@@ -52,6 +52,7 @@ interface RegistryEntry<R> {
   request: R;
   readonly first: PromiseWithResolvers<TerminatorAnswer>;
   state: "waiting" | "sending" | "established";
+  /** By the steady clock, in milliseconds; not finite before it was sent. */
   sentAt: number;
   readonly busy: Backoff;
   /** Set by a validation since the last connect. */
@@ -94,7 +95,7 @@ export class TerminatorRegistry<R extends KeptTerminator> {
   }
 
   inspect(): object {
-    const now = Date.now();
+    const wallTime = (steady: number): string => new Date(Date.now() + steady - performance.now()).toISOString();
     return {
       entries: [...this.#entries].map(([id, { request, state, sentAt, retry }]) => ({
         key: id,
@@ -103,7 +104,7 @@ export class TerminatorRegistry<R extends KeptTerminator> {
         instance: request.instanceId,
         cost: request.cost,
         operationActive: state === "sending" || retry !== undefined,
-        lastAttempt: sentAt === 0 ? "" : new Date(Math.min(sentAt, now)).toISOString(),
+        lastAttempt: Number.isFinite(sentAt) ? wallTime(sentAt) : "",
       })),
       errors: null,
     };
@@ -145,7 +146,7 @@ export class TerminatorRegistry<R extends KeptTerminator> {
       request,
       first: Promise.withResolvers<TerminatorAnswer>(),
       state: "waiting",
-      sentAt: 0,
+      sentAt: Number.NEGATIVE_INFINITY,
       busy: new Backoff({ firstMs: this.#times.busyMs, maxMs: this.#times.busyMaxMs }),
       confirmed: false,
       retry: undefined,
@@ -205,7 +206,7 @@ export class TerminatorRegistry<R extends KeptTerminator> {
   }
 
   #scan(): void {
-    const now = Date.now();
+    const now = performance.now();
     for (const entry of this.#entries.values()) {
       if (entry.state !== "established" && entry.retry === undefined && now - entry.sentAt >= this.#times.staleMs) {
         this.#send(entry);
@@ -216,7 +217,7 @@ export class TerminatorRegistry<R extends KeptTerminator> {
   #send(entry: RegistryEntry<R>): void {
     if (entry.state === "sending") return;
     entry.state = "sending";
-    entry.sentAt = Date.now();
+    entry.sentAt = performance.now();
     const accepted = this.#queue.run(async () => {
       if (this.#entries.get(entry.request.address) !== entry) return;
       try {
