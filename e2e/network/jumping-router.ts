@@ -1,6 +1,6 @@
 /**
  * A router whose system clock jumps by a day, as an administrator sets it: ahead with the first SIGHUP, back to the day before with the next,
- * and so on. What goes by the steady clock (timers, `performance.now()`) goes on, as it does in the kernel.
+ * and so on; with SIGUSR2 it is right again. What goes by the steady clock (timers, `performance.now()`) goes on, as it does in the kernel.
  */
 const System = Date;
 const DAY_MS = 86_400_000;
@@ -17,8 +17,10 @@ class JumpingDate extends System {
 }
 
 globalThis.Date = JumpingDate as DateConstructor;
-process.on("SIGHUP", () => {
-  jump = jump > 0 ? -DAY_MS : DAY_MS;
+const jumpBy = (ms: number): void => {
+  jump = ms;
   console.log(`the clock has jumped to ${new Date().toISOString()}`);
-});
+};
+process.on("SIGHUP", () => jumpBy(jump > 0 ? -DAY_MS : DAY_MS));
+process.on("SIGUSR2", () => jumpBy(0));
 await import("../../router/src/main.ts");

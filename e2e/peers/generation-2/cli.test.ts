@@ -287,7 +287,7 @@ describe.skipIf(isMissing)(`the CLI of OpenZiti ${version} (OPENZITI2) on our co
     expect(await of.edge("list", "services")).toContain("old");
     await login(of, "-f", path("by-file.json"));
     expect(await of.edge("list", "identities", 'name = "by-file"')).toContain("by-file");
-    expect((await of.fabricListed("links")).length).toBeGreaterThan(0);
+    await eventually("links of routers that are back", async () => (await of.fabricListed("links")).length > 0);
     await of.edge("logout");
     await expect(of.edge("list", "services")).rejects.toThrow(/log in/);
   });
