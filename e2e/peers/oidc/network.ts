@@ -17,12 +17,22 @@ export const ROUTERS = {
   "our routers": { clientRouters: ["r1"], hostRouters: ["r2"] },
 } as const;
 
+/** Whose `ziti` is the tunneler and the router `theirs`. Only that of 1.6 has to be told to log in by OIDC. */
+const GENERATIONS = {
+  "1.6": { path: peer.path, isOidc: ["--ha"] },
+  "2.x": { path: peer.generation2.path, isOidc: [] },
+} as const;
+
+export type Generation = keyof typeof GENERATIONS;
+
 /** Programs of OpenZiti that host and dial. `ziti tunnel` hosts what `target` echoes, an application echoes by itself. */
 const PROGRAMS = {
   "ziti tunnel": {
-    host: (file: string) => [peer.path, "tunnel", "host", "--ha", "-i", file],
-    client: (file: string, service: string, port: number) => [
-      ...[peer.path, "tunnel", "proxy", "--ha", "-i", file, `${service}:${port}`],
+    host: (file: string, _service: string, { path, isOidc }: (typeof GENERATIONS)[Generation]) => [
+      ...[path, "tunnel", "host", ...isOidc, "-i", file],
+    ],
+    client: (file: string, service: string, port: number, { path, isOidc }: (typeof GENERATIONS)[Generation]) => [
+      ...[path, "tunnel", "proxy", ...isOidc, "-i", file, `${service}:${port}`],
     ],
   },
   "an application": {
@@ -39,8 +49,10 @@ export type Kind = keyof typeof PROGRAMS;
 export interface OidcNetworkOptions {
   /** Life of access tokens, as in the controller's file. */
   readonly accessToken?: string;
-  /** Type of the keys; EC when absent. The SDK of `ziti tunnel` v1.6.0 takes id tokens with RSA signatures only. */
-  readonly keyType?: "rsa";
+  /** Type of the keys; EC when absent. */
+  readonly keyType?: "rsa" | undefined;
+  /** Of OpenZiti's `ziti`; 1.6 when absent. */
+  readonly generation?: Generation;
 }
 
 /** What the controller reports of API sessions. */
@@ -56,23 +68,26 @@ export class OidcNetwork {
   readonly folder: string;
   readonly network: Network;
   readonly #target: TcpServer;
+  readonly #ziti: (typeof GENERATIONS)[Generation];
   readonly #programs: Program[] = [];
   #theirs: Program | undefined;
 
-  private constructor(folder: string, network: Network, target: TcpServer) {
+  private constructor(folder: string, network: Network, target: TcpServer, generation: Generation) {
     this.folder = folder;
     this.network = network;
     this.#target = target;
+    this.#ziti = GENERATIONS[generation];
   }
 
-  static async start(name: string, { accessToken = "30m", keyType }: OidcNetworkOptions = {}): Promise<OidcNetwork> {
+  static async start(name: string, o: OidcNetworkOptions = {}): Promise<OidcNetwork> {
+    const { accessToken = "30m", keyType, generation = "1.6" } = o;
     const folder = makeScratch(name);
     const network = await startNetwork(join(folder, "network"), {
       ...(keyType !== undefined && { controllerArgs: ["--key-type", keyType] }),
       login: "oidc",
       controllerSettings: (text) => text.replace(/^( {4})# (accessToken:) \w+$/m, `$1$2 ${accessToken}`) + JOURNAL,
     });
-    const made = new OidcNetwork(folder, network, await startEcho());
+    const made = new OidcNetwork(folder, network, await startEcho(), generation);
     try {
       await made.#startTheirs();
       return made;
@@ -107,8 +122,8 @@ export class OidcNetwork {
     const config = await management.createConfig({ body: { name, configTypeId: types[0]?.id ?? "", data: target } });
     await management.patchService({ params: { id: declared.id }, body: { configs: [config.data.id] } });
     const port = await freePort();
-    this.run(`${name}-host`, PROGRAMS[kind].host(declared.hostFile, name));
-    const client = this.run(`${name}-client`, PROGRAMS[kind].client(declared.clientFile, name, port));
+    this.run(`${name}-host`, PROGRAMS[kind].host(declared.hostFile, name, this.#ziti));
+    const client = this.run(`${name}-client`, PROGRAMS[kind].client(declared.clientFile, name, port, this.#ziti));
     const pair = { kind, whose, port, client, host: await this.#idOf(`${name}-host`) };
     const made = { ...pair, identityId: await this.#idOf(`${name}-client`) };
     await client.ready("a first echo", () => carries(made));
@@ -145,7 +160,7 @@ export class OidcNetwork {
     const token = join(folder, "theirs.jwt");
     writeFileSync(token, detail.data.enrollmentJwt ?? "");
     writeFileSync(this.#theirFile, peerRouterFile({ folder, name: "theirs", controllerPort, edgePort, linkPort }));
-    await new PeerCli(peer.path, folder).run("router", "enroll", this.#theirFile, "--jwt", token);
+    await new PeerCli(this.#ziti.path, folder).run("router", "enroll", this.#theirFile, "--jwt", token);
     await this.#runTheirs();
   }
 
@@ -154,7 +169,7 @@ export class OidcNetwork {
   }
 
   async #runTheirs(): Promise<void> {
-    const router = this.run("theirs", [peer.path, "router", "run", this.#theirFile]);
+    const router = this.run("theirs", [this.#ziti.path, "router", "run", this.#theirFile]);
     this.#theirs = router;
     await router.ready("being online", async () => {
       const { data } = await this.network.management.listEdgeRouters({ query: { filter: 'name = "theirs"' } });
