@@ -139,6 +139,8 @@ describe("by browser", () => {
     expect(await back({ error: "access_denied", state }, "/elsewhere")).toBe(404);
     // A page of another origin can post a form here.
     expect(await back({ error: "access_denied", state }, undefined, "POST")).toBe(404);
+    // A target that is no address.
+    expect(await back({ error: "access_denied", state }, "//")).toBe(404);
     expect(await back({ error: "access_denied", error_description: "no such\u001b[2J group", state })).toBe(400);
     expect(await failure).toContain("access_denied: no such[2J group");
   });

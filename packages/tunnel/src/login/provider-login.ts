@@ -148,9 +148,10 @@ async function byBrowser(
   answer.promise.catch(() => {});
   let isTaken = false;
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
-    const current = new URL(request.url ?? "/", callback);
+    // Any page can send requests here, and `//` is a target that is no address.
+    const current = URL.parse(request.url ?? "/", callback);
     // A page that guesses the port must not end the login: only the provider knows the state.
-    if (isTaken || !isAnswer(request, current, expectedState)) {
+    if (isTaken || current === null || !isAnswer(request, current, expectedState)) {
       say(response, 404, "There is nothing to see here.");
       return;
     }

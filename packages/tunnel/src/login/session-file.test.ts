@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { KeptSession } from "@sallyport/sdk";
@@ -72,6 +72,23 @@ test.each([0o602, 0o644, 0o666])("a session that others can read or write (%o) i
     { file: sessionFileOf(identity), reason: expect.stringContaining(`mode is ${mode.toString(8)}`) },
   ]);
 });
+
+/** Only root can give a file away. */
+const isRoot = process.geteuid?.() === 0;
+
+test.runIf(isRoot)(
+  "a session that another user made is not used, unless the identity is of that user, too",
+  async () => {
+    await file.write(SESSION);
+    await writeFile(identity, "{}");
+    await chown(sessionFileOf(identity), 12_345, 12_345);
+    expect(await file.read()).toBeUndefined();
+    const reason = "it belongs to another user, with the id 12345";
+    expect(logged).toEqual([{ file: sessionFileOf(identity), reason }]);
+    await chown(identity, 12_345, 12_345);
+    expect(await file.read()).toEqual(SESSION);
+  },
+);
 
 test("a session in a volume of Kubernetes, whose group can read it, goes on", async () => {
   await file.write(SESSION);

@@ -1,4 +1,4 @@
-import { type FileHandle, open, rename, rm } from "node:fs/promises";
+import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { errorText, SerialQueue } from "@sallyport/async";
 import type { KeptSession, SessionStore } from "@sallyport/sdk";
@@ -27,6 +27,7 @@ export function sessionFileOf(identityFile: string): string {
 
 /** The session of an identity between two runs, in a file that only its owner reads. */
 export class SessionFile implements SessionStore {
+  readonly #identityFile: string;
   readonly #file: string;
   readonly #controller: string;
   readonly #log: Logger;
@@ -35,6 +36,7 @@ export class SessionFile implements SessionStore {
 
   /** @param controller `https://host:port`, of the identity file as it is now */
   constructor(identityFile: string, controller: string, log: Logger) {
+    this.#identityFile = identityFile;
     this.#file = sessionFileOf(identityFile);
     this.#controller = controller;
     this.#log = log;
@@ -44,7 +46,7 @@ export class SessionFile implements SessionStore {
   async read(): Promise<KeptSession | undefined> {
     return await this.#work.run(async () => {
       try {
-        const { controller, ...session } = keptSession.parse(JSON.parse(await ownText(this.#file)));
+        const { controller, ...session } = keptSession.parse(JSON.parse(await this.#ownText()));
         if (controller === this.#controller) return session;
         throw new ForeignFileError(`it is a session at ${controller}`);
       } catch (error) {
@@ -56,6 +58,17 @@ export class SessionFile implements SessionStore {
         return undefined;
       }
     });
+  }
+
+  /** A file that other users made, or can read or write, may hold a session of their choice: with it, this program would go on as whom they like. */
+  async #ownText(): Promise<string> {
+    const handle = await open(this.#file);
+    try {
+      await requireOwn(handle, this.#identityFile);
+      return await text(handle.createReadStream({ end: MAX_SESSION_BYTES, autoClose: false }));
+    } finally {
+      await handle.close();
+    }
   }
 
   /** A reader sees the old or the new session, never a part. */
@@ -70,25 +83,18 @@ export class SessionFile implements SessionStore {
 /** The file holds a session, and not one to go on with. */
 class ForeignFileError extends Error {}
 
-/** A file that other users can read or write may be of their making: with it, this program would go on as whom they like. */
-async function ownText(file: string): Promise<string> {
-  const handle = await open(file);
-  try {
-    await requireOwn(handle);
-    return await text(handle.createReadStream({ end: MAX_SESSION_BYTES, autoClose: false }));
-  } finally {
-    await handle.close();
-  }
-}
-
-async function requireOwn(handle: FileHandle): Promise<void> {
-  const { mode } = await handle.stat();
-  // Windows has no such modes.
-  if (process.platform !== "win32" && (mode & FOREIGN_MODE) !== 0) {
+async function requireOwn(handle: FileHandle, identityFile: string): Promise<void> {
+  // Windows has neither.
+  if (process.platform === "win32") return;
+  const { mode, uid } = await handle.stat();
+  if ((mode & FOREIGN_MODE) !== 0) {
     throw new ForeignFileError(
       `its mode is ${(mode & 0o777).toString(8)}, expected 600: end the session at the controller if another user may have read it`,
     );
   }
+  // Who owns the identity file decides anyway as whom this program logs in.
+  const isTrusted = uid === 0 || uid === process.geteuid?.() || uid === (await stat(identityFile)).uid;
+  if (!isTrusted) throw new ForeignFileError(`it belongs to another user, with the id ${uid}`);
 }
 
 async function replace(file: string, content: string): Promise<void> {

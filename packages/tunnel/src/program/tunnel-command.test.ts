@@ -27,6 +27,9 @@ test("is live from the start, and ready when nothing is missing any more", async
   missing = [];
   expect(await pages(port)).toEqual([live, [200, "ready\n"], gone]);
   expect((await pages(port, "POST")).map(([status]) => status)).toEqual([405, 405, 405]);
+  // A query says nothing here, and a target may be no address.
+  const others = ["/health-checks/live?all", "//"].map((target) => fetch(`http://127.0.0.1:${port}${target}`));
+  expect((await Promise.all(others)).map(({ status }) => status)).toEqual([200, 404]);
 });
 
 test("answers after a failed accept", async () => {

@@ -189,7 +189,8 @@ export class ProbeServer {
 
   private constructor(o: ProbeServerOptions) {
     this.#http = createServer((request, response) => {
-      const page = new URL(request.url ?? "/", "http://tunnel").pathname;
+      // Without the query. Any client can send a target that is no address, such as `//`.
+      const [page] = (request.url ?? "/").split("?", 1);
       if (request.method !== "GET" && request.method !== "HEAD") text(response, 405, ["only GET"]);
       else if (page === "/health-checks/live") text(response, 200, ["live"]);
       else if (page === "/health-checks/ready") {
