@@ -143,12 +143,23 @@ export class Authentication {
     return origin;
   }
 
-  /** Wrong signatures count as attempts of their caller; one with too many attempts has no signature checked. */
-  checkLimit(source: Source): CheckLimit {
+  /**
+   * Wrong signatures count as attempts of their caller; one with too many attempts has no signature checked. A caller with a certificate of the network is not
+   * refused for what others at its address have done: it could not refresh its tokens.
+   */
+  checkLimit(source: Source & Pick<LoginRequest, "peerCertificates">): CheckLimit {
+    const origin = async () =>
+      this.#limits.originWithRoom(await this.originOf(source), () => this.networkPrint(source.peerCertificates));
     return {
-      before: async () => this.#limits.requireRoom(await this.originOf(source)),
-      wrong: () => this.admit(source),
+      before: async () => this.#limits.requireRoom(await origin()),
+      wrong: async () => this.#limits.admit(await origin()),
     };
+  }
+
+  /** The fingerprint of the certificate that a TLS client presented, if this network has issued it. */
+  networkPrint(presented: readonly X509Certificate[]): string | undefined {
+    const leaf = networkLeaf(presented, this.#ctx.pki.trustAnchors);
+    return leaf && fingerprint(leaf);
   }
 
   /** Where attempts of a caller are counted. Asks the database at most once in a few seconds, and only for a caller with a certificate of the network. */
@@ -286,11 +297,10 @@ export class Authentication {
   }
 
   async #proveWithinLimits(request: LoginRequest): Promise<Proof> {
-    const own =
-      request.method === "cert" ? networkLeaf(request.peerCertificates, this.#ctx.pki.trustAnchors) : undefined;
+    const own = request.method === "cert" ? this.networkPrint(request.peerCertificates) : undefined;
     // A flood from the same address has no such certificate.
     if (own !== undefined) {
-      this.#limits.admitCertificate(fingerprint(own));
+      this.#limits.admitCertificate(own);
       return this.#prove(request);
     }
     const origin = await this.admit(request);

@@ -2,6 +2,7 @@ import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { createCsr, createKeyPair } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
+import { certificateIdentity, OidcTestClient } from "../oidc/testing/oidc-client.ts";
 import { ThirdParty } from "./testing/third-party.ts";
 
 let c: TestController;
@@ -28,6 +29,29 @@ it("a client with a certificate of the network logs in from an address that othe
   // A certificate that any client can make.
   const outsider = await (await ThirdParty.create("of an outsider")).issue({ commonName: "operator" });
   expect(await login("cert", { cert: outsider.certPem, key: outsider.keyPem })).toBe(429);
+});
+
+it("such a client logs in by OIDC, uses its tokens and refreshes them there, too", async () => {
+  const { cert, key } = await certificateIdentity(c, "device");
+  const others = new OidcTestClient(c);
+  const client = new OidcTestClient(c, { cert, key });
+  const begun = new Set<number>();
+  for (let i = 0; i < 6; i++) begun.add((await others.authorize()).status);
+  expect([...begun]).toEqual([302, 429]);
+  const spoilt = async (text: string) => (await others.refresh(`${text.slice(0, text.lastIndexOf("."))}.AAAA`)).status;
+  const { json: tokens } = await client.logIn("cert");
+  const answers = new Set<number>();
+  for (let i = 0; i < 6; i++) answers.add(await spoilt(tokens.refresh_token));
+  expect([...answers]).toEqual([400, 429]);
+  const refreshed = await client.refresh(tokens.refresh_token);
+  expect(refreshed.status).toBe(200);
+  const authorization = `Bearer ${refreshed.json.access_token}`;
+  const asked = { headers: { authorization } };
+  expect((await client.call("GET", "/edge/client/v1/current-identity", asked)).status).toBe(200);
+  // A certificate has a limit of its own.
+  const own = new Set<number>();
+  for (let i = 0; i < 6; i++) own.add((await client.authorize()).status);
+  expect([...own]).toEqual([302, 429]);
 });
 
 async function enrolledRouter(): Promise<{ id: string; cert: string; key: string }> {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { authPolicy } from "../api/testing/auth-policy.ts";
 import { extJwtSigner } from "../api/testing/ext-jwt-signer.ts";
 import { type Answer, startTestController, type TestController } from "../api/testing/test-controller.ts";
+import { AttemptLimits } from "../auth/limits/attempt-limits.ts";
 import { MAX_PARAMETERS } from "../http/endpoints.ts";
 import { totpCode } from "../model/identity/one-time-codes.ts";
 import { MAX_CONFIG_TYPE_CHARACTERS } from "./authorize.ts";
@@ -167,7 +168,7 @@ describe("tokens with the key of the network and a spoilt signature", () => {
     const { username } = await makeUser(c);
     const { access_token } = await logIn(c, username);
     const spoilt = `${access_token.slice(0, access_token.lastIndexOf("."))}.${"A".repeat(86)}`;
-    const admit = vi.spyOn(c.authentication, "admit");
+    const admit = vi.spyOn(AttemptLimits.prototype, "admit");
     await postForm(c, path, fieldsOf(spoilt));
     expect(admit).toHaveBeenCalledTimes(1);
     admit.mockRestore();

@@ -31,8 +31,8 @@ export async function authorize(provider: Provider, { request }: Call): Promise<
     if (!(error instanceof ApiError)) throw error;
     return errorRedirect(redirectUri, error, asked);
   }
-  const origin = await authentication.originOf(request);
-  openLogins.admit(origin);
+  const from = await authentication.originOf(request);
+  const origin = openLogins.admit(from, () => authentication.networkPrint(request.peerCertificates));
   const { remoteAddress } = request;
   const expiresAt = new Date(now().getTime() + LOGIN_LIFE_MS);
   const id = await model.oidcLogins.begin({ clientId, redirectUri, remoteAddress, expiresAt, ...wanted });

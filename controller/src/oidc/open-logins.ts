@@ -1,6 +1,6 @@
 /** How many logins are open. Each takes a row, and clients begin them without a session. */
+import { type SharedPlace, SharedPlaces } from "@sallyport/wire";
 import { AttemptLimits, type AttemptRates, type Origin } from "../auth/limits/attempt-limits.ts";
-import { tooManyRequests } from "../auth/limits/rate-limit.ts";
 
 export const MAX_OPEN_LOGINS = 100_000;
 export const MAX_OPEN_LOGINS_PER_ADDRESS = 5_000;
@@ -10,21 +10,28 @@ export interface OpenLoginsOptions {
   /** How long a login stays open. */
   readonly lifeMs: number;
   readonly now: () => Date;
+  /** Called with the id of a login that makes room for another one. Must not throw. */
+  readonly gaveWay: (id: string) => void;
   readonly max?: number;
   readonly maxPerAddress?: number;
 }
 
-/** Counts in memory what this controller has begun; logins that end early make room at once. */
+/**
+ * Counts in memory what this controller has begun. The oldest login of an address makes room for a further one from there, and the oldest of all when there are
+ * too many: a client that leaves its logins open keeps no other one out. Logins that end early make room at once.
+ */
 export class OpenLogins {
   readonly #options: OpenLoginsOptions;
   readonly #limits: AttemptLimits;
+  readonly #places: SharedPlaces;
   /** By id, the oldest first. */
-  readonly #open = new Map<string, { readonly key: string; readonly until: number }>();
-  readonly #perAddress = new Map<string, number>();
+  readonly #open = new Map<string, { readonly place: SharedPlace | undefined; readonly until: number }>();
 
   constructor(options: OpenLoginsOptions) {
+    const { rates, max: places = MAX_OPEN_LOGINS, maxPerAddress: perAddress = MAX_OPEN_LOGINS_PER_ADDRESS } = options;
     this.#options = options;
-    this.#limits = new AttemptLimits(options.rates);
+    this.#limits = new AttemptLimits(rates);
+    this.#places = new SharedPlaces({ places, perAddress });
   }
 
   get size(): number {
@@ -32,31 +39,32 @@ export class OpenLogins {
     return this.#open.size;
   }
 
-  /** @throws ApiError 429 when too many begin from there, or too many are open */
-  admit(origin: Origin): void {
+  /**
+   * @param certificate the fingerprint of the caller's certificate of the network
+   * @returns what the login counts for
+   * @throws ApiError 429 when too many begin from there
+   */
+  admit(from: Origin, certificate: () => string | undefined): Origin {
+    const origin = this.#limits.originWithRoom(from, certificate);
     this.#limits.admit(origin);
-    this.#forgetOld();
-    const { max = MAX_OPEN_LOGINS, maxPerAddress = MAX_OPEN_LOGINS_PER_ADDRESS, lifeMs } = this.#options;
-    const own = this.#perAddress.get(origin.key) ?? 0;
-    if (own < maxPerAddress && this.#open.size < max) return;
-    const oldest = this.#open.values().next().value?.until ?? 0;
-    const waitMs = own < maxPerAddress ? oldest - this.#options.now().getTime() : lifeMs / 10;
-    throw tooManyRequests(waitMs, `${this.#open.size} logins are open, ${own} of them from ${origin.key}`);
+    return origin;
   }
 
   add(id: string, { key }: Origin): void {
-    this.#open.set(id, { key, until: this.#options.now().getTime() + this.#options.lifeMs });
-    this.#perAddress.set(key, (this.#perAddress.get(key) ?? 0) + 1);
+    this.#forgetOld();
+    const place = this.#places.take(key, () => this.#giveWay(id));
+    this.#open.set(id, { place, until: this.#options.now().getTime() + this.#options.lifeMs });
   }
 
   /** The login is finished. */
   remove(id: string): void {
-    const open = this.#open.get(id);
-    if (open === undefined) return;
+    this.#open.get(id)?.place?.release();
     this.#open.delete(id);
-    const left = (this.#perAddress.get(open.key) ?? 0) - 1;
-    if (left > 0) this.#perAddress.set(open.key, left);
-    else this.#perAddress.delete(open.key);
+  }
+
+  #giveWay(id: string): void {
+    this.#open.delete(id);
+    this.#options.gaveWay(id);
   }
 
   #forgetOld(): void {

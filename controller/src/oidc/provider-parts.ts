@@ -21,6 +21,7 @@ export interface ProviderParts {
     | "holdsCertificateOf"
     | "enabledSigners"
     | "originOf"
+    | "networkPrint"
     | "checkLimit"
     | "noteFailure"
   >;

@@ -24,6 +24,11 @@ export function originBehind(routerFingerprint: string, ip: string): Origin {
   return { key: `${countedAddress(ip)} behind ${router}`, router };
 }
 
+/** A client with a certificate of the network, which no other client at its address has. */
+function originWith(fingerprint: string): Origin {
+  return { key: `certificate ${fingerprint}` };
+}
+
 /** How often clients may try authentication and enrollment. */
 export interface AttemptRates {
   readonly enabled: boolean;
@@ -76,7 +81,17 @@ export class AttemptLimits {
 
   /** An attempt with a certificate of the network counts for the certificate alone. @throws ApiError 429 when there are too many */
   admitCertificate(fingerprint: string): void {
-    this.admit({ key: `certificate ${fingerprint}` });
+    this.admit(originWith(fingerprint));
+  }
+
+  /**
+   * Where an attempt counts: for its address, and once other clients have used that up for the certificate of the network that the caller has.
+   * @param certificate the fingerprint; it is asked for only then
+   */
+  originWithRoom(origin: Origin, certificate: () => string | undefined): Origin {
+    if (!this.#enabled || this.#attempts.wait(origin.key) === 0) return origin;
+    const own = certificate();
+    return own === undefined ? origin : originWith(own);
   }
 
   /** @param subject the subject of the attempt: user name, fingerprint, … @throws ApiError 429 after too many failures */

@@ -76,6 +76,14 @@ const sessions = async () => (await test.store.pool.query("SELECT id FROM api_se
 const codes = async () => (await test.store.pool.query("SELECT FROM oidc_login WHERE code_hash IS NOT NULL")).rowCount;
 
 describe("a login by OIDC", () => {
+  it("makes room for others while nothing is proved, and not later", async () => {
+    const [open, other] = [await logins.begin(request()), await logins.begin(request())];
+    await prove(other);
+    await logins.abandon(open);
+    await logins.abandon(other);
+    expect([await logins.find(open), (await logins.find(other))?.id]).toEqual([undefined, other]);
+  });
+
   it("is found by its id as it was asked for, until its time is over", async () => {
     const asked = request();
     const id = await logins.begin(asked);

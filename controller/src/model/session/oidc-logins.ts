@@ -66,6 +66,7 @@ const INSERT = new Statement<never>(`
 const FIND = new Statement<StoredLogin>(
   "SELECT * FROM oidc_login WHERE id = $1 AND code_hash IS NULL AND expires_at > $2",
 );
+const ABANDON = new Statement<never>("DELETE FROM oidc_login WHERE id = $1 AND api_session_id IS NULL");
 const PROVE = new Statement<{ id: string }>(`
   UPDATE oidc_login SET api_session_id = $2, csr_pem = $3, page_hash = $4, expires_at = $5, code_hash = $7
   WHERE id = $1 AND api_session_id IS NULL AND expires_at > $6 RETURNING id`);
@@ -114,6 +115,11 @@ export class OidcLogins {
       ...[scopes, configTypes, remoteAddress, expiresAt],
     ]);
     return id;
+  }
+
+  /** Ends a login in which nothing was proved. */
+  async abandon(id: string): Promise<void> {
+    await ABANDON.rows(this.#ctx.store.db, [id]);
   }
 
   /** @returns undefined for a login that is unknown, over or finished, and for one of a page whose secret was not given */
