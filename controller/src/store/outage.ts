@@ -57,9 +57,15 @@ function classified(error: unknown): unknown {
   return error;
 }
 
-/** Watches all use of the database and says once that it went away, and once that it is back. */
+/**
+ * Watches all use of the database and says once that it went away, and once that it is back. Who asks the database takes the turn first and gives it back
+ * with what comes of it: an outage ends by an answer to what was asked during it, and what was asked before it or during it begins no other one. A free
+ * connection proves nothing, because one that is lost may not be known as lost yet.
+ */
 export class Outage {
   readonly #log: Logger;
+  /** Goes up with each beginning and each end. */
+  #turn = 0;
   #since: number | undefined;
   #failures = 0;
 
@@ -72,13 +78,20 @@ export class Outage {
     return this.#since === undefined ? undefined : new Date(this.#since);
   }
 
-  /** Takes note of a failure. @returns the error to throw. */
-  failed(error: unknown): unknown {
+  /** To be taken before the database is asked. */
+  get turn(): number {
+    return this.#turn;
+  }
+
+  /** Takes note of the failure of what was asked at `turn`. @returns the error to throw. */
+  failed(error: unknown, turn: number): unknown {
     const shown = classified(error);
     if (!(shown instanceof DatabaseUnavailableError)) return shown;
-    this.#failures++;
-    if (this.#since === undefined) {
+    if (this.#since !== undefined) this.#failures++;
+    else if (turn === this.#turn) {
+      this.#turn++;
       this.#since = Date.now();
+      this.#failures = 1;
       this.#log.error(
         { error: shown.message },
         "the database cannot be used: requests are answered with 503 until it is back",
@@ -87,12 +100,12 @@ export class Outage {
     return shown;
   }
 
-  /** Takes note that the database answered. */
-  answered(): void {
-    if (this.#since === undefined) return;
+  /** Takes note that the database answered what was asked at `turn`. */
+  answered(turn: number): void {
+    if (this.#since === undefined || turn !== this.#turn) return;
+    this.#turn++;
     const milliseconds = Date.now() - this.#since;
     this.#log.info({ milliseconds, failures: this.#failures }, "the database can be used again");
     this.#since = undefined;
-    this.#failures = 0;
   }
 }

@@ -125,21 +125,25 @@ export class StoreConnection implements DatabaseConnection {
     const { holding, outage } = this.#shared;
     const earlier = this.#pipelined;
     this.#pipelined = [];
+    const { turn } = outage;
     try {
       const answer = send();
-      if (earlier.length === 0) return await answer;
-      socketOf(this.#client).uncork();
-      answer.catch(() => undefined);
-      // What failed first is the reason; the server refuses, or rolls back, all that follows in the transaction.
-      for (const each of earlier) await each;
-      return await answer;
+      if (earlier.length > 0) {
+        socketOf(this.#client).uncork();
+        answer.catch(() => undefined);
+        // What failed first is the reason; the server refuses, or rolls back, all that follows in the transaction.
+        for (const each of earlier) await each;
+      }
+      const result = await answer;
+      outage.answered(turn);
+      return result;
     } catch (error) {
       const isRefused = (error as { code?: string }).code === EPOCH_OVER;
       // A connection in a transaction may still name an epoch before ours.
       if (isRefused && this.epoch === holding.epoch) holding.fenced();
       // Kysely has ended the wait; it would print what comes after.
       if (isForgotten()) return { rows: [] };
-      throw outage.failed(error);
+      throw outage.failed(error, turn);
     }
   }
 
@@ -183,6 +187,7 @@ export class StoreConnection implements DatabaseConnection {
   }
 
   release(): void {
-    this.#client.release(this.#isBroken);
+    // The pool learns a moment later that a socket has ended, and would hand the connection to the next request that waits for one.
+    this.#client.release(this.#isBroken || !socketOf(this.#client).writable);
   }
 }

@@ -17,6 +17,7 @@ test("after a beginning that fails on a connection which lives, nothing of the t
       return { command: "", rowCount: 0, rows: [] };
     },
     release: () => undefined,
+    connection: { stream: { writable: true } },
   };
   const pool = { options: {}, connect: async () => client, end: async () => undefined } as unknown as pg.Pool;
   const outage = { failed: (error: unknown) => error, answered: () => undefined } as unknown as Outage;

@@ -47,7 +47,7 @@ export function storeDialect(options: StoreDriverOptions): Dialect {
  * - **The right to work on the database.** While `holding` says that the lock is lost, no connection is handed out. Each connection names the epoch of
  *   `holding`. When the server refuses a statement of that epoch, it calls `holding.fenced`.
  * - **Silent servers.** The pool bounds the wait for each answer. A transaction that does long work has as long as {@link beginLongWork} says.
- * - **Outages.** The result of each connect and each query is reported to `outage`, which chooses the error that the caller gets.
+ * - **Outages.** Each failure to connect and the result of each query are reported to `outage`, which chooses the error that the caller gets.
  */
 class StoreDriver implements Driver {
   readonly #shared: ConnectionShared;
@@ -61,9 +61,10 @@ class StoreDriver implements Driver {
 
   async acquireConnection(): Promise<StoreConnection> {
     const { pool, outage, holding, answerMs } = this.#shared;
-    if (!holding.isHeld) throw outage.failed(new NotHeldError());
+    const { turn } = outage;
+    if (!holding.isHeld) throw outage.failed(new NotHeldError(), turn);
     const client = await pool.connect().catch((error: unknown) => {
-      throw outage.failed(error);
+      throw outage.failed(error, turn);
     });
     const connection = this.#connections.get(client) ?? new StoreConnection(client, this.#shared);
     this.#connections.set(client, connection);
@@ -74,10 +75,9 @@ class StoreDriver implements Driver {
         connection.epoch = epoch;
       } catch (error) {
         client.release(true);
-        throw outage.failed(error);
+        throw outage.failed(error, turn);
       }
     }
-    outage.answered();
     return connection;
   }
 

@@ -100,6 +100,22 @@ describe("a server that goes silent", { timeout: 60_000 }, () => {
     stores.length = 0;
   });
 
+  it("with free connections: none of them is taken for an answer, and the outage is said once", async () => {
+    const lines: string[] = [];
+    const note = (_fields: object, text: string) => void lines.push(text);
+    const log = { ...silentLogger, info: note, warn: note, error: note };
+    const store = await openStore({ connection: way.connection, answerMs: ANSWER_MS, hold: false, log });
+    stores.push(store);
+    await Promise.all(Array.from({ length: 6 }, () => sql`SELECT pg_sleep(0.05)`.execute(store.db)));
+    expect(store.pool.idleCount).toBeGreaterThanOrEqual(6);
+    lines.length = 0;
+    way.silence();
+    // The second statement gets another connection than the one that has just ended.
+    for (const _ of [1, 2]) await expect(sql`SELECT 1`.execute(store.db)).rejects.toThrow(SILENCE);
+    expect(store.outage.since).toBeInstanceOf(Date);
+    expect(lines).toEqual(["the database cannot be used: requests are answered with 503 until it is back"]);
+  });
+
   it("at rest: the store closes, and nothing of it keeps the process", async () => {
     const store = await open();
     const sockets = () => process.getActiveResourcesInfo().filter((name) => name === "PipeWrap").length;
