@@ -70,12 +70,17 @@ export class ChangeHints {
     }, COALESCE_MS).unref();
   }
 
+  /** A hint that is still due is given first: a command ends as soon as it has written. */
   async close(): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#timer);
     clearTimeout(this.#retry);
     const client = this.#client;
     this.#client = undefined;
+    const isDue = this.#timer !== undefined;
+    clearTimeout(this.#timer);
+    if (isDue && client !== undefined) {
+      await ask(client, `NOTIFY ${CHANNEL}`, undefined, this.#options.answerMs).catch(() => undefined);
+    }
     await client?.end().catch(() => undefined);
   }
 

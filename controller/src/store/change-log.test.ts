@@ -1,12 +1,14 @@
+import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { silentLogger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
+import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ChangeHints } from "./change-hints.ts";
 import { appendChange, ChangeLog, currentSnapshot, pruneChanges, readChanges } from "./change-log.ts";
-import type { Store } from "./database.ts";
+import { openStore, type Store } from "./database.ts";
 import type { EngineTables } from "./schema.ts";
-import { settled, type TestStore, testStore } from "./testing/test-store.ts";
+import { settled, type TestStore, testDatabase, testStore } from "./testing/test-store.ts";
 
 describe("the change log", () => {
   let test: TestStore;
@@ -190,5 +192,19 @@ describe("the change log", () => {
     expect(await heard).toEqual(["hinted"]);
     await hints.close();
     await follower.close();
+  });
+
+  it("is hinted at by a command, which ends as soon as it has written", async () => {
+    const database = await testDatabase();
+    const listener = new pg.Client(database.connection);
+    await listener.connect();
+    await listener.query("LISTEN sallyport_change");
+    const hinted = once(listener, "notification");
+    const command = await openStore({ connection: database.connection, hold: false, log: silentLogger });
+    await command.transaction((trx) => appendChange(trx, { kind: "hint", key: "told", op: "create" }));
+    await command.close();
+    await hinted;
+    await listener.end();
+    await database.drop();
   });
 });
