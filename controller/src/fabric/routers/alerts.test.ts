@@ -4,7 +4,7 @@ import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { expect, test } from "vitest";
 import type { RouterAlert } from "../fabric-events.ts";
 import { TestFabric } from "../testing/test-fabric.ts";
-import { AlertLimit, routerAlerts } from "./alerts.ts";
+import { AlertLimit, MAX_ALERTS_BYTES, routerAlerts } from "./alerts.ts";
 
 type Alert = Parameters<typeof create<typeof ctrlPb.AlertSchema>>[1];
 const alertsOf = (...alerts: Alert[]) => {
@@ -69,5 +69,22 @@ test("alerts become events, and what is too often is dropped with a log line", a
   expect(told.length).toBeLessThan(12);
   expect(told[0]).toMatchObject({ sourceType: "router", sourceId: "r1", message: "m" });
   expect(log.entries.some(({ msg }) => msg === "the router sends alerts too often; some are dropped")).toBe(true);
+  await net.stop();
+});
+
+test("a message of alerts that could fill what operators store is dropped with a log line", async () => {
+  const log = new RecordingLogger();
+  const net = await TestFabric.start({}, log);
+  const told: RouterAlert[] = [];
+  net.fabric.onEvent((event) => {
+    if (event.kind === "router-alert") told.push(event.alert);
+  });
+  const router = await net.connect("r1");
+  const alert = { severity: "error", message: "m", details: Array(100).fill("x".repeat(MAX_ALERTS_BYTES / 100)) };
+  router.send(ControlType.Alerts, encodeControl(ctrlPb.AlertsSchema, { alerts: [alert] }));
+  router.send(ControlType.Alerts, encodeControl(ctrlPb.AlertsSchema, { alerts: [{ ...alert, details: [] }] }));
+  await router.roundTrip();
+  expect(told.map(({ details }) => details)).toEqual([[]]);
+  expect(log.entries.some(({ msg }) => msg === "the router's alerts are too large and are dropped")).toBe(true);
   await net.stop();
 });

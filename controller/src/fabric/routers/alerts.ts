@@ -5,6 +5,8 @@ import type { RouterAlert } from "../fabric-events.ts";
 const MAX_ALERTS = 100;
 const MAX_ALERT_ENTRIES = 100;
 const MAX_ALERT_TEXT = 4_096;
+/** Of one message, which becomes events that operators store. */
+export const MAX_ALERTS_BYTES = 65_536;
 /** Messages of one router. */
 const MAX_ALERT_MESSAGES_PER_SECOND = 10;
 

@@ -14,7 +14,7 @@ import {
 import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricModel } from "../ports.ts";
 import { certificateAnswer, FabricRefusal, reply, serveFabricRequest, serveNotice } from "../requests.ts";
-import { AlertLimit, routerAlerts } from "./alerts.ts";
+import { AlertLimit, MAX_ALERTS_BYTES, routerAlerts } from "./alerts.ts";
 import type { IdentityConnections } from "./identity-connections.ts";
 import { MAX_FIELDS_OF_REPORTS, onMessage, onRawMessage } from "./inbound.ts";
 import type { RouterConnection } from "./router-connection.ts";
@@ -116,7 +116,9 @@ export class RouterMessages {
       this.#listeners(router, body, message),
     );
     const limit = new AlertLimit();
-    onMessage(router, ControlType.Alerts, ctrlPb.AlertsSchema, (body) => this.#raise(router, limit, body));
+    onMessage(router, ControlType.Alerts, ctrlPb.AlertsSchema, (body, message) =>
+      this.#raise(router, limit, body, message),
+    );
     // Routers ask after the members of a cluster. A controller of its own has none to tell of.
     onRawMessage(router, ControlType.RequestClusterMembers, () => {});
     // Frames that an operator has a router trace: of use only to that operator.
@@ -136,8 +138,13 @@ export class RouterMessages {
     life.listenersChanged(router);
   }
 
-  #raise(router: RouterConnection, limit: AlertLimit, body: ctrlPb.Alerts): void {
+  #raise(router: RouterConnection, limit: AlertLimit, body: ctrlPb.Alerts, message: Message): void {
     const { emit, log } = this.#parts;
+    if (message.body.length > MAX_ALERTS_BYTES) {
+      const fields = { routerId: router.id, bytes: message.body.length, limit: MAX_ALERTS_BYTES };
+      log.warn(fields, "the router's alerts are too large and are dropped");
+      return;
+    }
     if (!limit.allows(performance.now())) {
       log.warn({ routerId: router.id }, "the router sends alerts too often; some are dropped");
       return;
