@@ -266,9 +266,9 @@ export class Fabric {
     return router && this.#dataModel.validate(router, fix);
   }
 
-  /** What is due by time about the data model and the validation of terminators; runs every few seconds. */
-  tick(now: number): void {
-    this.#dataModel.tick(now);
+  /** What is due by time about the data model (by the steady clock) and the validation of terminators; runs every few seconds. */
+  tick(now: number, steady: number): void {
+    this.#dataModel.tick(steady);
     this.#validation.tick(now);
   }
 
@@ -323,7 +323,7 @@ export class Fabric {
       this.#model.onChange((change) => followChange(followers, change)),
       every(this.#options.cycleMs, () => this.#cycle()),
       every(CREDIT_MS, () => this.#costs.credit(Date.now())),
-      every(TICK_MS, () => this.tick(Date.now())),
+      every(TICK_MS, () => this.tick(Date.now(), performance.now())),
     );
   }
 

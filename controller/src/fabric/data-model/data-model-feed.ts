@@ -68,6 +68,7 @@ interface Subscription {
   of: string;
   /** Its index is ahead of the controller's: its next whole state goes out under a timeline of its own. */
   isAhead: boolean;
+  /** By the steady clock: while the system clock jumps, revocations have to go on reaching the router. */
   expiresAt: number;
   announced: bigint;
   announcedAt: number;
@@ -108,7 +109,7 @@ export class DataModelFeed {
     router.channel.onClose(() => this.#end(router));
   }
 
-  /** Ends what was not renewed and tells routers the index; to be called every few seconds. */
+  /** Ends what was not renewed and tells routers the index; to be called every few seconds. @param now by the steady clock */
   tick(now: number): void {
     for (const [router, subscription] of this.#subscriptions) {
       if (now >= subscription.expiresAt) {
@@ -183,7 +184,7 @@ export class DataModelFeed {
 
   #subscribe(router: RouterConnection, body: edgeCtrlPb.SubscribeToDataModelRequest): void {
     const seconds = Math.min(MAX_SUBSCRIPTION_S, Math.max(MIN_SUBSCRIPTION_S, body.subscriptionDurationSeconds));
-    const expiresAt = Date.now() + seconds * 1000 + GRACE_MS;
+    const expiresAt = performance.now() + seconds * 1000 + GRACE_MS;
     const known = this.#subscriptions.get(router);
     const id = body.subscriptionId === "" ? undefined : body.subscriptionId;
     if (id !== undefined && id.length > MAX_SUBSCRIPTION_ID) {
@@ -197,7 +198,7 @@ export class DataModelFeed {
     }
     const subscription: Subscription = {
       ...{ id, isSelfDue: true, self: undefined, position: undefined, of: "", isAhead: false, expiresAt },
-      ...{ announced: 0n, announcedAt: Date.now(), isSending: false },
+      ...{ announced: 0n, announcedAt: performance.now(), isSending: false },
     };
     this.#subscriptions.set(router, subscription);
     const { source } = this.#parts;

@@ -259,10 +259,10 @@ describe("validation", () => {
       expect([...net.model.terminators.keys()].sort()).toEqual(["elsewhere", "good", "wrong", "young"]),
     );
     // What was not answered properly is asked for again, but not at once.
-    net.fabric.tick(Date.now());
+    net.fabric.tick(Date.now(), performance.now());
     await r2.roundTrip();
     expect(r2.pending(ControlType.ValidateTerminatorsV2Request)).toEqual([]);
-    net.fabric.tick(Date.now() + 66_000);
+    net.fabric.tick(Date.now() + 66_000, performance.now());
     const again = await asked(r2);
     expect(again.terminators.map((t) => t.id).sort()).toEqual(["wrong", "young"]);
     // The router says that one is gone which it has created again since.
