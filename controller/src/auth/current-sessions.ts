@@ -14,7 +14,8 @@ import type { ProxyingRouters } from "./limits/attempt-limits.ts";
 import { type ProxiedCertificates, passedOnChain } from "./primary/proxied-certificate-login.ts";
 import { SessionRows } from "./session-rows.ts";
 import { isBoundTo } from "./tokens/bound-certificate.ts";
-import type { CheckLimit } from "./tokens/own-tokens.ts";
+import type { AccessClaims } from "./tokens/claims.ts";
+import type { CheckLimit, Signed } from "./tokens/own-tokens.ts";
 
 /** The session of a request, with what authorisation needs. */
 export interface AuthenticatedSession {
@@ -99,6 +100,13 @@ const SESSIONS_OF_TOKENS = new Statement<SessionOfToken>(`${SESSIONS} WHERE a.to
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
+/** An access token with a good signature, and the tokens beside it. */
+interface ShownToken {
+  readonly token: string;
+  readonly external: readonly string[];
+  readonly signed: Signed<AccessClaims>;
+}
+
 interface CurrentSessionsParts {
   readonly tokens: TokenCheck;
   readonly proxyingRouters: ProxyingRouters;
@@ -114,6 +122,8 @@ export class CurrentSessions {
   readonly #apiSessions: ApiSessions;
   readonly #parts: CurrentSessionsParts;
   readonly #rows: SessionRows<SessionOfToken>;
+  /** By the bearer tokens of a request, which are the same array as long as its connection repeats them. */
+  readonly #shown = new WeakMap<readonly string[], ShownToken>();
 
   constructor(ctx: ModelContext, apiSessions: ApiSessions, parts: CurrentSessionsParts) {
     this.#ctx = ctx;
@@ -151,20 +161,39 @@ export class CurrentSessions {
    * @throws ApiError 429 for a token that is not known yet, after too many attempts from where it comes
    */
   async ofBearer(request: BearerRequest): Promise<AuthenticatedSession | RefusedBearer> {
-    const { own } = this.#ctx.tokens;
     if (!this.#ctx.settings.oidc.enabled) return MISSING;
-    const [token, second] = request.bearerTokens.filter((each) => own.isOwn(each));
-    if (token === undefined) return MISSING;
-    if (second !== undefined) return invalid("there are two tokens of this network");
-    const checked = await own.access(token, this.#parts.checkLimit(request));
-    // Its key ended while it was checked.
-    if (checked === undefined) return invalid("its key has ended");
-    if ("refused" in checked) return checked;
-    const { sub, jti, iat, z_asid: id } = checked.claims;
+    const shown = this.#shownBefore(request) ?? (await this.#ownAmong(request));
+    if ("refused" in shown) return shown;
+    const { sub, jti, iat, z_asid: id } = shown.signed.claims;
     const row = await this.#rowFor({ id, identityId: sub, jti }, request);
     if ("refused" in row) return row;
-    const access = { jti, issuedAt: new Date(iat * 1_000), expiresAt: checked.expiresAt };
-    return this.#inUse(row, token, externalOf(request.bearerTokens, token), access);
+    // Earlier commits are known only now, and with them that its key was removed.
+    if (this.#ctx.tokens.own.accessAgain(shown.signed) === undefined) return invalid("its key has ended");
+    const access = { jti, issuedAt: new Date(iat * 1_000), expiresAt: shown.signed.expiresAt };
+    return this.#inUse(row, shown.token, shown.external, access);
+  }
+
+  /** The token that the connection has shown before, as far as it is good still: nothing is hashed again. */
+  #shownBefore({ bearerTokens }: BearerRequest): ShownToken | RefusedBearer | undefined {
+    const before = this.#shown.get(bearerTokens);
+    const checked = before && this.#ctx.tokens.own.accessAgain(before.signed);
+    return checked !== undefined && "refused" in checked ? checked : checked && before;
+  }
+
+  /** The access token among the bearer tokens. */
+  async #ownAmong(request: BearerRequest): Promise<ShownToken | RefusedBearer> {
+    const { own } = this.#ctx.tokens;
+    const { bearerTokens } = request;
+    const [token, second] = bearerTokens.filter((each) => own.isOwn(each));
+    if (token === undefined) return MISSING;
+    if (second !== undefined) return invalid("there are two tokens of this network");
+    const signed = await own.access(token, this.#parts.checkLimit(request));
+    // Its key ended while it was checked.
+    if (signed === undefined) return invalid("its key has ended");
+    if ("refused" in signed) return signed;
+    const shown = { token, external: externalOf(bearerTokens, token), signed };
+    this.#shown.set(bearerTokens, shown);
+    return shown;
   }
 
   /**
@@ -210,7 +239,7 @@ export class CurrentSessions {
     if (this.#apiSessions.isExpired(row)) return invalid(`API session ${id} has expired`);
     if (this.#ctx.tokens.revoked.has(jti)) return invalid(`token ${jti} is revoked`);
     if (isDisabled(row, this.#ctx.now())) return invalid(`identity ${identityId} is disabled`);
-    const isBound = await this.#isBound(row, request);
+    const isBound = !row.is_bound || (await this.#isBound(row, request));
     return isBound ? row : invalid(`the certificate of the connection is none of API session ${id}`);
   }
 

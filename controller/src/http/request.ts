@@ -13,9 +13,11 @@ const { PassedOnAt: PROXIED_AT, ClientCertificate: CLIENT_CERTIFICATE } = Proxie
 interface ConnectionPeer {
   readonly address: string;
   readonly certificates: readonly X509Certificate[];
+  /** The last `Authorization` header, and the tokens in it. */
+  authorization?: { readonly header: string; readonly bearerTokens: readonly string[] };
 }
 
-/** By socket: the certificates of a connection are read once, not with every request. */
+/** By socket: the certificates of a connection are read once, not with every request, and so is a header that every request repeats. */
 const peers = new WeakMap<object, ConnectionPeer>();
 
 function peer(message: IncomingMessage): ConnectionPeer {
@@ -43,11 +45,22 @@ export function arrivalOf(
     remoteIp: plainAddress(message.socket.remoteAddress ?? ""),
     peerCertificates: peerCertificatesOf(message),
     proxied: proxiedBy(message),
-    bearerTokens: (all.authorization ?? []).flatMap((value) => {
-      const token = /^Bearer +(\S+) *$/i.exec(value)?.[1];
-      return token === undefined ? [] : [token];
-    }),
+    bearerTokens: bearerTokensOf(message, all.authorization ?? []),
   };
+}
+
+/** The same array as long as the connection shows the same token: what was found out about it need not be found out again. */
+function bearerTokensOf(message: IncomingMessage, headers: readonly string[]): readonly string[] {
+  const [header, second] = headers;
+  if (header === undefined || second !== undefined) return headers.flatMap(bearerToken);
+  const own = peer(message);
+  if (own.authorization?.header !== header) own.authorization = { header, bearerTokens: bearerToken(header) };
+  return own.authorization.bearerTokens;
+}
+
+function bearerToken(header: string): string[] {
+  const token = /^Bearer +(\S+) *$/i.exec(header)?.[1];
+  return token === undefined ? [] : [token];
 }
 
 export function requestInfo(

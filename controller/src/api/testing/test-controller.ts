@@ -1,7 +1,7 @@
 /** A controller without routers, for tests: real PostgreSQL, real PKI, all APIs over real TLS; answers are held against the contract. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
-import { request as httpsRequest } from "node:https";
+import { type Agent, request as httpsRequest } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
@@ -47,6 +47,8 @@ export interface CallOptions {
   readonly headers?: Record<string, string | string[]>;
   readonly cert?: string;
   readonly key?: string;
+  /** Whose connection is used; otherwise a new one. */
+  readonly agent?: Agent;
   /** Hangs up. */
   readonly signal?: AbortSignal;
 }
@@ -173,7 +175,7 @@ export async function startTestController(
           method,
           path,
           headers,
-          agent: false,
+          agent: options.agent ?? false,
           ...(options.signal && { signal: options.signal }),
           ...(options.cert === undefined ? {} : { cert: options.cert, key: options.key }),
         },

@@ -28,10 +28,28 @@ export function isBoundTo(
 ): boolean {
   if (!session.is_bound) return true;
   if (leaf === undefined) return false;
-  const isValid = leaf.validFromDate <= at && at <= leaf.validToDate;
-  const print = fingerprint(leaf);
+  const { validFrom, validTo, print } = read(leaf);
+  const isValid = validFrom <= at && at <= validTo;
   if (session.cert_fingerprints.includes(print)) return isValid || session.cert_allow_expired;
   return isValid && session.issued_fingerprints.includes(print) && names(leaf, session) && isOfNetwork(leaf);
+}
+
+interface ReadLeaf {
+  readonly validFrom: Date;
+  readonly validTo: Date;
+  readonly print: string;
+}
+
+/** A connection shows the same certificate with every request: it is parsed and hashed once. */
+const leaves = new WeakMap<X509Certificate, ReadLeaf>();
+
+function read(leaf: X509Certificate): ReadLeaf {
+  let known = leaves.get(leaf);
+  if (known === undefined) {
+    known = { validFrom: leaf.validFromDate, validTo: leaf.validToDate, print: fingerprint(leaf) };
+    leaves.set(leaf, known);
+  }
+  return known;
 }
 
 /** Routers, too, compare the path and not the trust domain. */

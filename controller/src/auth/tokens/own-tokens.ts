@@ -20,7 +20,7 @@ import {
 import type { TokenKeys } from "./token-keys.ts";
 
 /** What a token of this network says, or why it says nothing. `detail` is for the log. */
-export type Checked<C> = Pick<Signed<C>, "claims" | "expiresAt"> | Refused;
+export type Checked<C> = Signed<C> | Refused;
 
 /** Longest text that is looked at. A token has about 1.5 KB. */
 export const MAX_TOKEN_LENGTH = 16_384;
@@ -40,7 +40,7 @@ export interface CheckLimit {
 }
 
 /** What a token says whose signature is good; it may have ended. */
-interface Signed<C> {
+export interface Signed<C> {
   readonly kid: string;
   readonly claims: C;
   readonly expiresAt: Date;
@@ -84,11 +84,17 @@ export class OwnTokens {
   async access(text: string, limit?: CheckLimit): Promise<Checked<AccessClaims> | undefined> {
     const digest = hash("sha256", text, "base64url");
     const known = this.#known.get(digest);
-    if (known !== undefined && this.#keys.find(known.kid) !== undefined) return this.#inTime(known);
+    const again = known && this.accessAgain(known);
+    if (again !== undefined) return again;
     const signed = await this.#signed(text, readAccessClaims, limit);
     // One that has ended is known, too: its client may show it again, and costs no further check.
     if (signed !== undefined && "claims" in signed) this.#known.set(digest, signed);
     return this.#inTime(signed);
+  }
+
+  /** {@link access} of a token that it found good before. @returns undefined once its key has ended */
+  accessAgain(known: Signed<AccessClaims>): Checked<AccessClaims> | undefined {
+    return this.#keys.find(known.kid) === undefined ? undefined : this.#inTime(known);
   }
 
   refresh(text: string, limit?: CheckLimit): Promise<Checked<RefreshClaims> | undefined> {
