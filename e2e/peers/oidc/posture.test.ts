@@ -63,12 +63,16 @@ describe.skipIf(peer.isMissing || peer.postureClient === "")("posture of applica
       const { clientFile, ask } = await declare(name, whose);
       const watchedPath = join(oidc.folder, `watched-by-${name}`);
       copyFileSync(peer.postureClient, watchedPath);
-      await cli.edge("create", "posture-check", "os", `system-${name}`, "-o", `Linux:>=${VERSION},macOS:>=${VERSION}`);
+      await cli.edge("create", "posture-check", "os", `system-${name}`, "-o", "Windows");
       await cli.edge("create", "posture-check", "process", `process-${name}`, "Linux", watchedPath);
       const { program, port } = await dialler(name, clientFile);
       // What it reports before it is connected to any router gets lost, but for those that it reports to.
       if (whose === "OpenZiti's router") await program.ready("a dial without checks", () => carries({ port }));
       await ask(`system-${name}`, "domain");
+      // Until then a dial may still be granted without the checks, and end with them.
+      await program.ready("a refusal by the checks", () => isRefused(port));
+      const asked = `Linux:>=${VERSION},macOS:>=${VERSION}`;
+      await cli.edge("update", "posture-check", "os", `system-${name}`, "-o", asked);
       await program.ready("a dial", () => carries({ port }));
 
       const isNowRefused = async (open: Stream): Promise<void> => {
@@ -82,8 +86,9 @@ describe.skipIf(peer.isMissing || peer.postureClient === "")("posture of applica
       await cli.edge("update", "posture-check", "os", `system-${name}`, "-o", "Linux,macOS");
       await program.ready("a dial after the check was loosened", () => carries({ port }));
 
-      const watched = oidc.run(`watched-by-${name}`, [watchedPath, "wait"]);
       await ask(`process-${name}`);
+      await program.ready("a refusal by the new check", () => isRefused(port));
+      const watched = oidc.run(`watched-by-${name}`, [watchedPath, "wait"]);
       await program.ready("a dial after the new check", () => carries({ port }));
       const until = await Stream.open(port);
       await until.more(1);
