@@ -135,7 +135,7 @@ export class RouterAccess implements Access {
   }
 
   identityName(id: string): string | undefined {
-    return this.#source.model.identity(id)?.name;
+    return this.#source.model.identityName(id);
   }
 
   joined({ apiSessionId, totpAt }: AccessClaims): void {

@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer } from "node:net";
 import type { RouterConfig } from "@sallyport/router-config";
-import { type Address, boundedLog, FaultSubject, formatAddress, listen } from "@sallyport/wire";
+import { type Address, boundedLog, formatAddress, listen } from "@sallyport/wire";
 import { xgressOptions } from "../config/options.ts";
 import type { Control } from "../control/control.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
@@ -40,8 +40,7 @@ async function open(
     xgress: xgressOptions(options),
     service: "service" in listener ? listener.service : undefined,
     createCircuit: (service: string) => control.createPlainCircuit({ service, timeoutMs: options.getCircuitTimeout }),
-    release: ({ circuitId, controllerId }: PlainCircuit) =>
-      control.sendFault({ subject: FaultSubject.IngressFault, ids: [circuitId], controllerId }),
+    release: (circuit: PlainCircuit) => forwarder.giveUp(circuit),
     log,
   };
   if (UDP.has(address.protocol)) {

@@ -38,7 +38,6 @@ export async function tunneler(
     control: tunnel,
     onTerminatorCreated: (ns) => creations.update(ns),
     forwarder,
-    sendFault: (fault) => control.sendFault(fault),
     dialed: { xgress: xgressOptions(options), mtu: options.mtu },
     hosted: { xgress: xgressOptions(dialer), mtu: dialer.mtu },
     protectedAddresses: () => needed(config, controllers, links),

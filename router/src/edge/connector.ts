@@ -3,7 +3,6 @@ import {
   EdgeErrorCode,
   EdgeHeader,
   EdgeType,
-  FaultSubject,
   Headers,
   type Logger,
   type Message,
@@ -108,13 +107,13 @@ export class Connector {
         if (abort.signal.aborted) return;
         const circuit = await this.#create(sdk, message, granted);
         if (abort.signal.aborted || sdk.channel.isClosed) {
-          this.#release(circuit);
+          this.#forwarder.giveUp(circuit);
           return;
         }
         // What has changed while the circuit was built has ended no circuit of this channel.
         const reason = session.kind === "token" ? this.#permissions.denial(session, granted) : undefined;
         if (reason !== undefined) {
-          this.#release(circuit);
+          this.#forwarder.giveUp(circuit);
           throw new DeniedError(reason);
         }
         sdk.removeConnecting(connId);
@@ -175,7 +174,7 @@ export class Connector {
         bySdk,
       );
     } catch (error) {
-      this.#release(circuit);
+      this.#forwarder.giveUp(circuit);
       throw error;
     }
     sdk.addConnection(connection);
@@ -192,12 +191,6 @@ export class Connector {
     // On the connection that carries the circuit's data, which must not overtake it.
     sdk.send({ contentType: EdgeType.StateConnected, headers }, sdk.outputFor(connId)?.underlay);
     if (connection instanceof DataCircuit) connection.xgress.start();
-  }
-
-  /** The client no longer wants the circuit that was built for it: its owner takes it down. */
-  #release(circuit: CircuitCreated): void {
-    const { circuitId, controllerId } = circuit;
-    this.#control.sendFault({ subject: FaultSubject.IngressFault, ids: [circuitId], controllerId });
   }
 }
 

@@ -1,10 +1,13 @@
 import {
+  FRAME_PREFIX_LENGTH,
   type FrameView,
+  PayloadTemplate,
   type Underlay,
   type Waiter,
   type XgressEnd,
   XgressFlag,
   type XgressPath,
+  XgressType,
 } from "@sallyport/wire";
 import type { Circuit, Destination, Forward } from "./circuit.ts";
 
@@ -13,6 +16,9 @@ export interface LocalEnd extends Omit<XgressEnd, "kind" | keyof Destination>, D
   readonly kind: "xgress" | "sdk";
 }
 
+/** An end, as its path has to know it. */
+export type EndName = Pick<LocalEnd, "circuitId" | "address" | "side">;
+
 /** What a path needs of the forwarder. */
 export interface PathTables {
   circuit(id: string): Circuit | undefined;
@@ -20,18 +26,18 @@ export interface PathTables {
   fault(circuitId: string): void;
   /** An acknowledgement had no way to go. */
   ackFailed(): void;
-  closed(end: LocalEnd, report: boolean): void;
+  closed(end: EndName, report: boolean): void;
   now(): number;
 }
 
 /** The way from a local xgress into the fabric: wherever the circuit's forward leads at the moment. */
 export class EndPath implements XgressPath {
   readonly #tables: PathTables;
-  readonly #end: LocalEnd;
+  readonly #end: EndName;
   #circuit: Circuit | undefined;
   #forward: Forward | undefined;
 
-  constructor(tables: PathTables, end: LocalEnd) {
+  constructor(tables: PathTables, end: EndName) {
     this.#tables = tables;
     this.#end = end;
   }
@@ -92,6 +98,22 @@ export class EndPath implements XgressPath {
     this.#destination()?.control(frame, this.#forward as Forward);
   }
 
+  /**
+   * Closes the path of an end that went away without a word, and says along it what such an end would have said last: it takes
+   * nothing more, and nothing more comes from it. Sent once: where a payload before it was lost, the circuit's owner has to end the circuit.
+   *
+   * @param next the sequence after that of the end's last payload
+   */
+  end(next: number): void {
+    const { circuitId, side } = this.#end;
+    const flags = XgressFlag.CircuitEnd | (side === "terminator" ? XgressFlag.Terminator : 0);
+    const first = flags | XgressFlag.WriteFailed;
+    // The first mark may be taken for a half close.
+    this.retransmit(markOf(circuitId, next, first), first);
+    this.retransmit(markOf(circuitId, (next + 1) | 0, flags), flags);
+    this.close(true);
+  }
+
   close(report: boolean): void {
     this.#tables.closed(this.#end, report);
   }
@@ -109,6 +131,16 @@ export class EndPath implements XgressPath {
     this.#forward = this.#circuit?.from(this.#end.address);
     return this.#forward;
   }
+}
+
+function markOf(circuitId: string, sequence: number, flags: number): FrameView {
+  const template = new PayloadTemplate(circuitId);
+  const buffer = Buffer.alloc(template.byteLength(flags));
+  const end = template.write(buffer, 0, 0, sequence, flags, 0, 0);
+  return {
+    ...{ buffer, start: 0, contentType: XgressType.Payload, sequence: 0, carriesHeartbeat: false },
+    ...{ headersStart: FRAME_PREFIX_LENGTH, headersEnd: end, bodyStart: end, end },
+  };
 }
 
 /** Whether a destination is an xgress on this router, and no link. */

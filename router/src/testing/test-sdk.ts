@@ -14,6 +14,9 @@ import {
   type Message,
   ServiceIdentifierType,
   silentLogger,
+  XgressFlag,
+  XgressHeader,
+  XgressType,
 } from "@sallyport/wire";
 
 /** One connection as a scripted SDK sees it. */
@@ -126,6 +129,7 @@ export class TestSdk {
     channel.handle(EdgeType.Dial, (message) => sdk.#dial(message));
     channel.handle(EdgeType.StateClosed, (message) => sdk.#stateClosed(message));
     channel.handleOther((message) => {
+      sdk.#endMark(message);
       sdk.messages.push(message);
       sdk.events.emit("message", message);
     });
@@ -276,11 +280,23 @@ export class TestSdk {
     this.onConnection(connection, message);
   }
 
+  /** With flow control by the SDK: the other end takes nothing more and sends nothing more. */
+  #endMark({ contentType, headers }: Message): void {
+    const flags = headers.getU32(XgressHeader.Flags) ?? 0;
+    const isEnd = (flags & XgressFlag.CircuitEnd) !== 0 && (flags & XgressFlag.WriteFailed) !== 0;
+    if (contentType === XgressType.Payload && isEnd)
+      this.#ended(headers.getU32(EdgeHeader.ConnId) as number, "the other end is gone");
+  }
+
   #stateClosed(message: Message): void {
     const connId = message.headers.getU32(EdgeHeader.ConnId) as number;
     const reason = message.body.toString("utf8");
     this.closed.push({ connId, reason, error: structuredError(message) });
     this.events.emit("closed");
+    this.#ended(connId, reason);
+  }
+
+  #ended(connId: number, reason: string): void {
     const connection = this.connections.get(connId);
     if (connection === undefined) return;
     this.connections.delete(connId);

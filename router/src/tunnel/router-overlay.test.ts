@@ -126,7 +126,6 @@ describe.each([true, false])("the overlay of routers (end-to-end encryption: %s)
     const overlay = new RouterOverlay({
       ...{ routerId: id, control, forwarder: router.forwarder, secret: id, log: silentLogger },
       ...{ sodium: await loadSodium(), dialed: settings, hosted: settings },
-      sendFault: (fault) => router.control.sendFault(fault),
       ...more,
     });
     router.forwarder.registerEgress("tunnel", overlay.egress);

@@ -9,11 +9,9 @@ import type {
   OverlayIdentity,
   OverlayService,
 } from "@sallyport/tunnel";
-import { FaultSubject, type Logger, PeerData, precedenceName, Xgress, type XgressOptions } from "@sallyport/wire";
-import type { CircuitCreated } from "../control/control-plane.ts";
+import { type Logger, PeerData, precedenceName, Xgress, type XgressOptions } from "@sallyport/wire";
 import type { TunnelControl } from "../control/tunnel/tunnel-control.ts";
 import type { TunnelerService, TunnelIdentity } from "../control/tunnel/tunnel-identity.ts";
-import type { Fault } from "../forwarder/fault-reports.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { CircuitConnection } from "./circuit-connection.ts";
 import { TunnelEgress } from "./egress.ts";
@@ -30,7 +28,6 @@ export interface RouterOverlayOptions {
   readonly routerId: string;
   readonly control: TerminatorControl & Pick<TunnelControl, "onIdentity" | "createCircuit">;
   readonly forwarder: Forwarder;
-  readonly sendFault: (fault: Fault) => void;
   readonly sodium: Sodium;
   /** What makes terminator ids this router's own. */
   readonly secret: string;
@@ -128,7 +125,7 @@ export class RouterOverlay implements Overlay {
           : new EndToEnd({ sodium, keys: sodium.sessionKeys("client", own, peerKey) });
       return this.#open({ ...circuit, side: "initiator" }, o.kind, endToEnd, this.#o.dialed);
     } catch (error) {
-      this.#release(circuit);
+      this.#o.forwarder.giveUp(circuit);
       throw error;
     }
   }
@@ -160,11 +157,6 @@ export class RouterOverlay implements Overlay {
     if (side === "initiator") xgress.start();
     connection.join(xgress);
     return connection;
-  }
-
-  /** The client no longer wants the circuit that was built for it: its owner takes it down. */
-  #release({ circuitId, controllerId }: CircuitCreated): void {
-    this.#o.sendFault({ subject: FaultSubject.IngressFault, ids: [circuitId], controllerId });
   }
 }
 

@@ -13,7 +13,7 @@ import {
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { ChangeSetReader } from "./event-reader.ts";
-import { compareModels, countEntities } from "./model-comparison.ts";
+import { compareModels, countEntities, encodeComparison } from "./model-comparison.ts";
 import { applyChanges, modelOf, NetworkModel, type Touched } from "./network-model.ts";
 
 export interface DataModelOptions {
@@ -262,8 +262,8 @@ export class DataModelSubscription {
     if (isFix && state.length > 0 && comparison.diffs.length > 0 && controller === this.#controller) {
       this.#putInForce(expected, controller);
     }
+    const body = await encodeComparison(comparison);
     if (controller.channel.isClosed) return;
-    const body = encodeControl(edgeCtrlPb.RouterDataModelValidateResponseSchema, comparison);
     controller.channel.reply(message, { contentType: EdgeCtrlType.ValidateDataStateResponse, body });
   }
 

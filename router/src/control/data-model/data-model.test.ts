@@ -14,9 +14,9 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ScriptedController, testControllers } from "../../testing/scripted-controller.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { DataModelSubscription } from "./data-model-subscription.ts";
-import { ChangeSetReader } from "./event-reader.ts";
-import { compareModels } from "./model-comparison.ts";
-import { applyChanges, MIN_REVOCATION_HOLD_MS, modelOf, type NetworkModel } from "./network-model.ts";
+import { ChangeSetReader, StateReader } from "./event-reader.ts";
+import { compareModels, encodeComparison } from "./model-comparison.ts";
+import { applyChanges, MIN_REVOCATION_HOLD_MS, modelOf, NetworkModel } from "./network-model.ts";
 
 type EventInit = Parameters<typeof encodeControl<typeof edgeCtrlPb.DataState_EventSchema>>[1];
 
@@ -211,6 +211,24 @@ describe("what a router keeps of the network", () => {
     expect(delay.max / 1e6).toBeLessThan(200);
   });
 
+  it("stops at least every thousand members of a policy, also on the way to what follows their list", () => {
+    const ids = Array.from({ length: 10_000 }, (_, i) => `identity-${i}`);
+    const events = [members("dial", Related.RelatedIdentity, ids)];
+    const body = encodeControl(edgeCtrlPb.DataStateSchema, { events, endIndex: 5n, timelineId: "t" } as never);
+    const stops = Map.groupBy(new StateReader(body).events(), ({ kind }) => kind);
+    expect([stops.get("passed")?.length, stops.get("members")?.length]).toEqual([10, 10]);
+  });
+
+  it("sends what it says in parts that make one answer", async () => {
+    const { diffs, ...counts } = await compareModels(await stateOf(NETWORK, 5n), new NetworkModel());
+    const many = Array.from({ length: 2_500 }, (_, i) => ({ ...diffs[0]!, entityId: `${i}` }));
+    const answer = decodeControl(
+      edgeCtrlPb.RouterDataModelValidateResponseSchema,
+      await encodeComparison({ ...counts, diffs: many }),
+    );
+    expect(answer).toMatchObject({ ...counts, diffs: many });
+  });
+
   it("keeps a revocation until no token can meet it, whatever the controller forgets", async () => {
     await change([revocation("j", 1_000_000)], 6n);
     await change([revocation("j", 1_000_000, Action.Delete)], 7n);
@@ -310,6 +328,9 @@ describe("what a router keeps of the network", () => {
       ["s4", "extra"],
       ["bind", "different"],
     ]);
+    await change([members("bind", Related.RelatedIdentity, ["somebody"])], 7n);
+    const [, , difference] = (await compareModels(wanted, model)).diffs;
+    expect(difference?.detail).toBe('without the members ["r1"], and with ["somebody"] that were not expected');
   });
 
   it("does not differ by a revocation that has expired, which it keeps for longer than the controller", async () => {

@@ -37,7 +37,12 @@ export interface EntityEvent {
   readonly model: EntityModel;
 }
 
-export type ModelEvent = MembersEvent | IdentityEvent | EntityEvent;
+/** A part of a long event was passed over: a place to pause. */
+interface PassedEvent {
+  readonly kind: "passed";
+}
+
+export type ModelEvent = MembersEvent | IdentityEvent | EntityEvent | PassedEvent;
 
 const IDS_PER_EVENT = 1_000;
 
@@ -45,7 +50,7 @@ const STATE = { events: 1, endIndex: 2, timeline: 3 } as const;
 const SET = { index: 1, isSynthetic: 2, events: 3, previousIndex: 5 } as const;
 const EVENT = { action: 1, identity: 10, policyChange: 16 } as const;
 const CHANGE = { policyId: 1, ids: 2, related: 3, isAdded: 4 } as const;
-const IDENTITY = { id: 1, isDisabled: 9 } as const;
+const IDENTITY = { id: 1, name: 2, isDisabled: 9 } as const;
 
 /** The library's reader, which also gives texts without a view for each. */
 class Cursor extends BinaryReader {
@@ -164,11 +169,24 @@ function readIdentity(reader: Cursor, { start, end }: Span): Pick<IdentityEvent,
   return { id, isDisabled, bytes: reader.bytesOfBody.toString("latin1", start, end) };
 }
 
+/** The name of an encoded identity, without decoding the rest of it. */
+export function identityNameOf(bytes: Buffer): string {
+  const reader = new Cursor(bytes);
+  let name = "";
+  while (reader.pos < reader.len) {
+    const [field, wireType] = reader.tag();
+    if (field === IDENTITY.name) name = textOf(reader, reader.len);
+    else skip(reader, wireType);
+  }
+  return name;
+}
+
 /** What the change says follows its ids, so it is gone through twice. */
-function* readMembers(reader: Cursor, { start, end }: Span): Generator<MembersEvent> {
+function* readMembers(reader: Cursor, { start, end }: Span): Generator<MembersEvent | PassedEvent> {
   let policyId = "";
   let related: number = edgeCtrlPb.DataState_RelatedEntityType.InvalidEntityType;
   let isAdded = false;
+  let passed = 0;
   reader.pos = start;
   while (reader.pos < end) {
     const [field, wireType] = reader.tag();
@@ -176,6 +194,8 @@ function* readMembers(reader: Cursor, { start, end }: Span): Generator<MembersEv
     else if (field === CHANGE.related) related = reader.int32();
     else if (field === CHANGE.isAdded) isAdded = reader.bool();
     else skip(reader, wireType);
+    passed += 1;
+    if (passed % IDS_PER_EVENT === 0) yield { kind: "passed" };
   }
   let ids: string[] = [];
   let at = start;

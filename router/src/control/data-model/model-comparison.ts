@@ -1,6 +1,6 @@
 import { TimeSlice } from "@sallyport/async";
+import { edgeCtrlPb, encodeControl } from "@sallyport/wire";
 import type { NetworkModel } from "./network-model.ts";
-import type { ModelPolicy } from "./policy-members.ts";
 
 /** In the words of the wire (20504). */
 interface ModelComparison {
@@ -19,6 +19,8 @@ interface Kind {
 }
 
 const MAX_DETAIL_LENGTH = 1_000;
+const MAX_MEMBERS_NAMED = 20;
+const DIFFS_PER_PART = 1_000;
 
 /** What is different here from what a controller says it should be. */
 export async function compareModels(expected: NetworkModel, actual: NetworkModel): Promise<ModelComparison> {
@@ -38,12 +40,17 @@ export async function compareModels(expected: NetworkModel, actual: NetworkModel
       } else {
         const [text, own] = [wanted.text(id), found.text(id)];
         if (own !== text) differs(id, "different", `expected ${text}, the router has ${own}`);
+        else if (entityType === "service-policy") {
+          const detail = await memberDifference(id, expected, actual, slice);
+          if (detail !== undefined) differs(id, "different", detail);
+        }
       }
       if (slice.isOver) await slice.pause();
     }
     for (const id of found.ids()) {
-      if (wanted.has(id) || (entityType === "revocation" && hasExpired(actual, id))) continue;
-      differs(id, "extra", "only the router has it");
+      const isKept = wanted.has(id) || (entityType === "revocation" && hasExpired(actual, id));
+      if (!isKept) differs(id, "extra", "only the router has it");
+      if (slice.isDue) await slice.pause();
     }
   }
   return comparison;
@@ -54,17 +61,55 @@ function hasExpired({ revocations }: NetworkModel, id: string): boolean {
   return (revocations.get(id)?.expiresAt ?? 0) <= Date.now();
 }
 
+/** In which identities and services a policy differs that selects other ones; there may be very many. */
+async function memberDifference(
+  policyId: string,
+  expected: NetworkModel,
+  actual: NetworkModel,
+  slice: TimeSlice,
+): Promise<string | undefined> {
+  const missing = await membersWithout(policyId, expected, actual, slice);
+  const extra = await membersWithout(policyId, actual, expected, slice);
+  if (missing.length === 0 && extra.length === 0) return undefined;
+  return `without the members ${JSON.stringify(missing)}, and with ${JSON.stringify(extra)} that were not expected`;
+}
+
+/** Members of a policy in one model that it does not have in the other, at most {@link MAX_MEMBERS_NAMED}. */
+async function membersWithout(policyId: string, model: NetworkModel, other: NetworkModel, slice: TimeSlice) {
+  const ids: string[] = [];
+  const [policy, others] = [model.policies.get(policyId), other.policies.get(policyId)];
+  for (const kind of ["identities", "services"] as const) {
+    const slots = kind === "identities" ? model.identitySlots : model.serviceSlots;
+    for (const slot of policy?.[kind] ?? []) {
+      const id = slots.idOf(slot) ?? "";
+      const otherSlot = other[kind].get(id)?.slot;
+      if (otherSlot === undefined || others?.[kind].has(otherSlot) !== true) ids.push(id);
+      if (ids.length === MAX_MEMBERS_NAMED) return ids;
+      if (slice.isDue) await slice.pause();
+    }
+  }
+  return ids;
+}
+
+/** The answer as it is sent. It has a difference for every entity when the router has nothing, so it is made in slices, too. */
+export async function encodeComparison({ diffs, ...counts }: ModelComparison): Promise<Buffer> {
+  const slice = new TimeSlice();
+  const schema = edgeCtrlPb.RouterDataModelValidateResponseSchema;
+  // Lists of parts follow each other, which is how they merge.
+  const parts = [encodeControl(schema, counts)];
+  for (let at = 0; at < diffs.length; at += DIFFS_PER_PART) {
+    parts.push(encodeControl(schema, { diffs: diffs.slice(at, at + DIFFS_PER_PART) }));
+    if (slice.isOver) await slice.pause();
+  }
+  return Buffer.concat(parts);
+}
+
 /** How many entities of each kind there are. */
 export function countEntities(model: NetworkModel): Record<string, number> {
   return Object.fromEntries(Object.entries(kindsOf(model)).map(([kind, { size }]) => [kind, size]));
 }
 
 function kindsOf(model: NetworkModel) {
-  const membersOf = ({ identities, services, checkIds }: ModelPolicy) => [
-    [...identities].map((slot) => model.identitySlots.idOf(slot)).sort(),
-    [...services].map((slot) => model.serviceSlots.idOf(slot)).sort(),
-    [...checkIds].sort(),
-  ];
   const policies = new Map([...model.policies.all()].map((policy) => [policy.id, policy]));
   return {
     "config-type": kind(model.configTypes, (name) => name),
@@ -72,7 +117,7 @@ function kindsOf(model: NetworkModel) {
     identity: kind(model.identities, (_known, id) => model.identity(id)),
     service: kind(model.services, (s) => [s.name, s.isEncrypted, [...s.configIds].sort()]),
     "posture-check": kind(model.checks, (check) => check),
-    "service-policy": kind(policies, (policy) => [policy.type, ...membersOf(policy)]),
+    "service-policy": kind(policies, (policy) => [policy.type, [...policy.checkIds].sort()]),
     "public-key": kind(model.publicKeys, ({ data, format, usages }) => [data, format, [...usages].sort()]),
     revocation: kind(model.revocations, (revocation) => revocation),
   };

@@ -6,6 +6,7 @@ import {
   type ChangeSetReader,
   type EntityEvent,
   type IdentityEvent,
+  identityNameOf,
   type MembersEvent,
   type ModelEvent,
   StateReader,
@@ -106,7 +107,7 @@ export class NetworkModel {
   apply(event: ModelEvent): void {
     if (event.kind === "members") this.#members(event);
     else if (event.kind === "identity") this.#identity(event);
-    else this.#entity(event);
+    else if (event.kind === "entity") this.#entity(event);
   }
 
   /** Forgets revocations that no token can meet any more. @param now milliseconds since 1970 @param steady by the steady clock */
@@ -122,6 +123,11 @@ export class NetworkModel {
     const known = this.identities.get(id);
     if (known === undefined) return undefined;
     return decodeControl(edgeCtrlPb.DataState_IdentitySchema, Buffer.from(known.bytes, "latin1"));
+  }
+
+  identityName(id: string): string | undefined {
+    const known = this.identities.get(id);
+    return known === undefined ? undefined : identityNameOf(Buffer.from(known.bytes, "latin1"));
   }
 
   serviceNamed(name: string): ModelService | undefined {
@@ -217,7 +223,10 @@ export class NetworkModel {
   }
 
   #touchService({ slot }: ModelService): void {
-    for (const policy of this.policies.all()) if (policy.services.has(slot)) this.#touchPolicy(policy);
+    for (const policy of this.policies.all()) {
+      if (this.#touched.identities === "all") return;
+      if (policy.services.has(slot)) this.#touchPolicy(policy);
+    }
   }
 
   #members({ policyId, related, isAdded, ids }: MembersEvent): void {
@@ -375,6 +384,7 @@ async function applyAll(model: NetworkModel, events: Iterable<ModelEvent>): Prom
   const slice = new TimeSlice();
   for (const event of events) {
     model.apply(event);
-    if (event.kind === "members" ? slice.isOver : slice.isDue) await slice.pause();
+    // An entity that many policies select is a long step.
+    if (slice.isOver) await slice.pause();
   }
 }

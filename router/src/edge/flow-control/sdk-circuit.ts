@@ -49,6 +49,9 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   readonly carriesDatagrams: boolean;
   lastReceived = performance.now();
   readonly #path: EndPath;
+  /** After the highest sequence of the SDK's payloads, and the flags of that one. */
+  #nextSequence = 0;
+  #lastFlags = 0;
   #ended = false;
 
   constructor(parts: SdkCircuitParts) {
@@ -73,8 +76,15 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   /** A payload or acknowledgement of this circuit, read from `from`. */
   fromSdk(frame: CircuitFrame, from: Underlay): void {
     if (this.#ended) return;
-    if (frame.contentType === XgressType.Acknowledgement) this.#path.ack(frame);
-    else if ((frame.flags & XgressFlag.Retransmit) !== 0) this.#path.retransmit(frame, frame.flags, from);
+    if (frame.contentType === XgressType.Acknowledgement) {
+      this.#path.ack(frame);
+      return;
+    }
+    if (((frame.payloadSequence - this.#nextSequence) | 0) >= 0) {
+      this.#nextSequence = (frame.payloadSequence + 1) | 0;
+      this.#lastFlags = frame.flags;
+    }
+    if ((frame.flags & XgressFlag.Retransmit) !== 0) this.#path.retransmit(frame, frame.flags, from);
     else this.#path.payload(frame, frame.flags, from);
   }
 
@@ -95,8 +105,9 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   /** Data messages belong to connections without flow control; they are dropped here. */
   data(): void {}
 
+  /** It has said so to the other end, too, unless that was lost or comes behind this on another connection. */
   closedBySdk(): void {
-    this.#end(true);
+    this.#end({ tellsOther: (this.#lastFlags & XgressFlag.CircuitEnd) === 0 });
   }
 
   // From the fabric ---------------------------------------------------------------------------------------------------
@@ -144,7 +155,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
 
   unrouted(): void {
     this.#tell(UNROUTED);
-    this.#end(false);
+    this.#end({ report: false });
   }
 
   rerouted(): void {
@@ -166,27 +177,29 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   /** Ends the circuit from this side, telling the SDK why. */
   close(reason: string | Denial): void {
     this.#tell(reason);
-    this.#end(true);
+    this.#end({ tellsOther: true });
   }
 
   channelClosed(): void {
-    this.#end(true);
+    this.#end({ tellsOther: true });
   }
 
   /** Forgets the end and tells neither side: the dial it was made for failed. */
   abandon(): void {
-    this.#end(false);
+    this.#end({ report: false });
   }
 
   #tell(reason: string | Denial): void {
     if (!this.#ended) this.sdk.send(stateClosed(this.connId, reason), this.outputFor()?.underlay);
   }
 
-  #end(report: boolean): void {
+  /** @param o.tellsOther the other end learns it at once, not only when the circuit's owner takes it down; `report`: the owner learns it (default) */
+  #end(o: { tellsOther?: boolean; report?: boolean }): void {
     if (this.#ended) return;
     this.#ended = true;
     this.sdk.forget(this);
-    this.#path.close(report);
+    if (o.tellsOther === true) this.#path.end(this.#nextSequence);
+    else this.#path.close(o.report ?? true);
   }
 }
 

@@ -14,11 +14,11 @@ import {
 } from "@sallyport/wire";
 import { headerOrders } from "@sallyport/wire/testing/header-orders";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Fault } from "../../forwarder/fault-reports.ts";
+import { FlowEnd } from "../../testing/flow-end.ts";
 import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../../testing/test-sdk.ts";
 
-const CAPABILITIES = XgressHeader.FirstPayloadHeader + PayloadHeader.Capabilities;
-const EOF_KNOWN = Buffer.from("00000100", "hex");
 const MiB = 1024 * 1024;
 
 let network: TestNetwork;
@@ -42,69 +42,6 @@ async function client(router: TestRouter, name: string): Promise<TestSdk> {
   const sdk = await TestSdk.connect(router.port.port, await network.client(name));
   sdks.push(sdk);
   return sdk;
-}
-
-/** One end of a circuit by hand: what an SDK that does its own flow control sends and gets. */
-class FlowEnd {
-  readonly sdk: TestSdk;
-  readonly connId: number;
-  readonly circuitId: string;
-  readonly side: number;
-  #next = 0;
-
-  constructor(sdk: TestSdk, connId: number, circuitId: string, isTerminator = false) {
-    this.sdk = sdk;
-    this.connId = connId;
-    this.circuitId = circuitId;
-    this.side = isTerminator ? XgressFlag.Terminator : 0;
-  }
-
-  payload(body: string, o: { flags?: number; capabilities?: boolean; connId?: boolean } = {}): void {
-    const headers = new Headers();
-    if (o.connId !== false) headers.setU32(EdgeHeader.ConnId, this.connId);
-    headers
-      .setString(XgressHeader.CircuitId, this.circuitId)
-      .setU64(XgressHeader.Sequence, BigInt(this.#next++))
-      .setU32(XgressHeader.Flags, (o.flags ?? 0) | this.side);
-    if (o.capabilities === true) headers.set(CAPABILITIES, EOF_KNOWN);
-    this.sdk.channel.send({ contentType: XgressType.Payload, headers, body: Buffer.from(body) });
-  }
-
-  start(): void {
-    this.payload("", { flags: XgressFlag.CircuitStart, capabilities: true });
-  }
-
-  /** Acknowledges without a connection id, as SDKs in the field do. */
-  ack(sequence: number): void {
-    const body = Buffer.alloc(4);
-    body.writeInt32BE(sequence);
-    const headers = new Headers()
-      .setString(XgressHeader.CircuitId, this.circuitId)
-      .setU32(XgressHeader.ReceiveBufferSize, 0)
-      .setU32(XgressHeader.Flags, this.side);
-    this.sdk.channel.send({ contentType: XgressType.Acknowledgement, headers, body });
-  }
-
-  end(): void {
-    this.sdk.channel.send({ contentType: XgressType.Close, body: Buffer.from(this.circuitId) });
-  }
-
-  async next(contentType: number): Promise<Message> {
-    for (;;) {
-      const message = await this.sdk.nextMessage();
-      if (message.contentType !== contentType) continue;
-      expect(message.headers.getU32(EdgeHeader.ConnId)).toBe(this.connId);
-      return message;
-    }
-  }
-
-  /** The next payload with a body. */
-  async text(): Promise<string> {
-    for (;;) {
-      const { body } = await this.next(XgressType.Payload);
-      if (body.length > 0) return body.toString();
-    }
-  }
 }
 
 const wish = (): Headers => new Headers().setBool(EdgeHeader.UseXgressToSdk, true);
@@ -319,14 +256,11 @@ test("a circuit that the network takes down is closed at the SDK", async () => {
 test("the end of a circuit, said by the SDK or by the loss of its channel, is reported to the circuit's owner", async () => {
   const { near } = await pair();
   near.end();
-  await expect
-    .poll(() => network.faults)
-    .toMatchObject([{ subject: FaultSubject.IngressFault, ids: [near.circuitId] }]);
+  const told = (): Fault[] => network.faults.filter(({ subject }) => subject === FaultSubject.IngressFault);
+  await expect.poll(told).toMatchObject([{ ids: [near.circuitId] }]);
   const other = await dial(await client(a, "carol"));
   other.sdk.close();
-  await expect
-    .poll(() => network.faults.slice(1))
-    .toMatchObject([{ subject: FaultSubject.IngressFault, ids: [other.circuitId] }]);
+  await expect.poll(() => told().slice(1)).toMatchObject([{ ids: [other.circuitId] }]);
 });
 
 test("a dial that fails at the host leaves nothing behind", async () => {

@@ -8,36 +8,22 @@ import {
   type Message,
   type Underlay,
 } from "@sallyport/wire";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { check, identity, member, revocation } from "../../access/testing/test-model.ts";
-import { TestNetwork, type TestRouter, type TokenClient } from "../../testing/test-network.ts";
-import { structuredError, type TestConnection, TestSdk } from "../../testing/test-sdk.ts";
+import { routerPerTest } from "../../testing/router-per-test.ts";
+import type { TestNetwork, TestRouter, TokenClient } from "../../testing/test-network.ts";
+import { structuredError, type TestConnection, type TestSdk } from "../../testing/test-sdk.ts";
 
 /** What bearers of access tokens lose at a router while they use it, and what stays (docs/protocol/edge.md, "Access tokens"). */
 
 let network: TestNetwork;
 let router: TestRouter;
-const sdks: TestSdk[] = [];
-
-beforeEach(async () => {
-  network = await TestNetwork.create();
-  router = await network.addRouter("r1", {
-    edge: { lookupApiSessionTimeoutMs: 200 },
-    // After so much silence an end with flow control by the SDK follows the other end of its circuit.
-    forwarder: { xgressCloseCheckIntervalMs: 100 },
-  });
-});
-
-afterEach(async () => {
-  for (const one of sdks.splice(0)) one.close();
-  await network.close();
-});
-
-async function connected(client: Pick<TokenClient, "identity" | "token">, headers?: Headers): Promise<TestSdk> {
-  const sdk = await TestSdk.connect(router.port.port, client, headers === undefined ? {} : { headers });
-  sdks.push(sdk);
-  return sdk;
-}
+const connected = routerPerTest(
+  (...started) => {
+    [network, router] = started;
+  },
+  { lookupApiSessionTimeoutMs: 200 },
+);
 
 const withFlowControl = (bySdk: boolean): Headers =>
   bySdk ? new Headers().setBool(EdgeHeader.UseXgressToSdk, true) : new Headers();
@@ -124,7 +110,7 @@ test.each<[string, (client: TokenClient) => Promise<void>]>([
   ["its session is revoked", () => network.model.put(revocation("s-alice", "API_SESSION", Date.now() + 60_000))],
   ["its identity is disabled", () => network.model.put(identity("alice", true))],
 ])("a dial that is on its way when %s ends, and its circuit is taken down", async (_name, end) => {
-  const { alice, near } = await circuits(false);
+  const { alice, near, far } = await circuits(false);
   const known = new Set(network.circuits.keys());
   const answered = Promise.withResolvers<void>();
   router.control.circuitAnswered = answered.promise;
@@ -136,6 +122,8 @@ test.each<[string, (client: TokenClient) => Promise<void>]>([
   expect(await dial).toBeInstanceOf(Error);
   const made = [...network.circuits.keys()].find((id) => !known.has(id));
   await expect.poll(() => network.faults.map(({ ids }) => ids)).toContainEqual([made]);
+  // Its host, which has accepted it already, learns it without them.
+  await expect.poll(() => far.connections.size).toBe(1);
 });
 
 test("a bind that waits for a policy ends with its channel, and no terminator is made", async () => {
@@ -232,7 +220,7 @@ test("with several connections the answer to a dial comes on that of its data, a
     .setBool(BaseHeader.IsGrouped, true)
     .setString(BaseHeader.Type, "edge.default")
     .setBool(BaseHeader.IsFirstGroupConnection, true);
-  const near = await connected(alice, headers);
+  const near = await connected(alice, { headers });
   for (const type of ["edge.default", "edge.control"]) await dialUnderlay(near.channel, { type });
   const seen = watched(near.channel);
   const dials = Array.from({ length: 20 }, () => near.connectService("web"));

@@ -1,7 +1,8 @@
 import { decodeControl, EdgeType, edgeClientPb, encodeControl, type Message } from "@sallyport/wire";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { check, identity, member, service } from "../../access/testing/test-model.ts";
-import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
+import { routerPerTest } from "../../testing/router-per-test.ts";
+import type { TestNetwork, TestRouter } from "../../testing/test-network.ts";
 import { TestSdk } from "../../testing/test-sdk.ts";
 import { MIN_PAUSE_MS } from "./service-subscriptions.ts";
 
@@ -11,17 +12,14 @@ let network: TestNetwork;
 let router: TestRouter;
 let sdk: TestSdk;
 
-beforeEach(async () => {
-  network = await TestNetwork.create();
-  router = await network.addRouter("r1");
-  const client = await network.tokenClient("alice");
-  await network.grant("web", "Dial", "alice");
-  sdk = await TestSdk.connect(router.port.port, client);
+const connected = routerPerTest((...started) => {
+  [network, router] = started;
 });
 
-afterEach(async () => {
-  sdk.close();
-  await network.close();
+beforeEach(async () => {
+  const client = await network.tokenClient("alice");
+  await network.grant("web", "Dial", "alice");
+  sdk = await connected(client);
 });
 
 function subscribe(): void {

@@ -8,30 +8,20 @@ import {
   RouterCapability,
   TerminatorResult,
 } from "@sallyport/wire";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { check, identity, member, revocation, TestKey } from "../../access/testing/test-model.ts";
-import { TestNetwork, type TestRouter, type TokenClient } from "../../testing/test-network.ts";
-import { type StructuredError, structuredError, type TestConnection, TestSdk } from "../../testing/test-sdk.ts";
+import { routerPerTest } from "../../testing/router-per-test.ts";
+import type { TestNetwork, TestRouter, TokenClient } from "../../testing/test-network.ts";
+import { type StructuredError, structuredError, type TestConnection, type TestSdk } from "../../testing/test-sdk.ts";
 
 let network: TestNetwork;
 let router: TestRouter;
-const sdks: TestSdk[] = [];
-
-beforeEach(async () => {
-  network = await TestNetwork.create();
-  router = await network.addRouter("r1", { edge: { lookupApiSessionTimeoutMs: 200 } });
-});
-
-afterEach(async () => {
-  for (const one of sdks.splice(0)) one.close();
-  await network.close();
-});
-
-async function connected(client: Pick<TokenClient, "identity" | "token">): Promise<TestSdk> {
-  const sdk = await TestSdk.connect(router.port.port, client);
-  sdks.push(sdk);
-  return sdk;
-}
+const connected = routerPerTest(
+  (...started) => {
+    [network, router] = started;
+  },
+  { lookupApiSessionTimeoutMs: 200 },
+);
 
 /** What a refusal says to programs. */
 async function refusal(request: Promise<{ answer: Message }>): Promise<StructuredError | undefined> {
@@ -348,8 +338,7 @@ test("a session whose removal names its id ends what its token made, also below 
 test("so many requests of one channel may wait, dials and binds together", async () => {
   const { alice } = await pair();
   const small = await network.addRouter("r2", { edge: { maxConnecting: 2 } });
-  const sdk = await TestSdk.connect(small.port.port, alice);
-  sdks.push(sdk);
+  const sdk = await connected(alice, { at: small });
   await network.grant("theirs", "Dial", "bob");
   const waiting = [
     sdk.requestService("theirs"),
@@ -369,8 +358,7 @@ test("what an SDK sends before its token can be verified is not lost", async () 
   await network.model.put(check("c1", { case: "domains", value: { domains: ["corp"] } }));
   await network.model.put(member("Dial-web", "check", ["c1"]));
   const late = new TestKey("late");
-  const early = await TestSdk.connect(patient.port.port, { identity: certificate, token: await late.sign(claims) });
-  sdks.push(early);
+  const early = await connected({ identity: certificate, token: await late.sign(claims) }, { at: patient });
   early.report({ type: { case: "domain", value: { name: "corp" } } });
   const dial = early.requestService("web");
   await network.model.put(late.event);

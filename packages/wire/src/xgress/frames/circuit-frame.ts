@@ -29,6 +29,8 @@ export class CircuitFrame implements FrameView {
   idEnd = -1;
   /** Bits of `XgressFlag`. */
   flags = 0;
+  /** Of a payload, int32; -1: none. */
+  payloadSequence = -1;
 
   /** Makes this the circuit's part of `frame`, which is not usable afterwards. False: it names no circuit, or is malformed. */
   take(frame: FrameView): boolean {
@@ -37,6 +39,7 @@ export class CircuitFrame implements FrameView {
     this.connId = -1;
     this.idStart = -1;
     this.flags = 0;
+    this.payloadSequence = -1;
     let start = frame.start;
     let foreign = 0;
     let at = frame.headersStart;
@@ -63,6 +66,7 @@ export class CircuitFrame implements FrameView {
         this.idStart = value;
         this.idEnd = next;
       } else if (key === XgressHeader.Flags && length === 4) this.flags = b.readUInt32LE(value);
+      else if (key === XgressHeader.Sequence && length === 8) this.payloadSequence = b.readInt32LE(value);
       at = next;
     }
     this.buffer = b;
