@@ -1,4 +1,3 @@
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import {
   ControllerCapability,
   decodeControl,
@@ -201,14 +200,25 @@ describe("what a router keeps of the network", () => {
       endIndex: 5n,
       timelineId: "t",
     } as never);
-    const delay = monitorEventLoopDelay({ resolution: 1 });
-    delay.enable();
+    // By the processor's time: other programs of the machine may come in between.
+    const used = () => Object.values(process.threadCpuUsage()).reduce((sum, each) => sum + each, 0);
+    const turns: number[] = [];
+    let since = used();
+    let isDone = false;
+    const turn = (): void => {
+      const now = used();
+      turns.push(now - since);
+      since = now;
+      if (!isDone) setImmediate(turn);
+    };
+    setImmediate(turn);
     const large = await modelOf(body);
-    delay.disable();
+    isDone = true;
     expect(large.identities.size).toBe(100_002);
     expect([...large.policiesOf("identity-99999")].map(({ id }) => id)).toEqual(["dial", "bind"]);
-    // Slices of 8 ms; other programs of the machine may come in between.
-    expect(delay.max / 1e6).toBeLessThan(200);
+    // Slices of 8 ms, and what the garbage collector adds to one of them.
+    const [longest, all] = [Math.max(...turns), turns.reduce((sum, each) => sum + each, 0)];
+    expect(longest / all).toBeLessThan(0.25);
   });
 
   it("stops at least every thousand members of a policy, also on the way to what follows their list", () => {

@@ -27,12 +27,20 @@ export const MIN_PAUSE_MS = 100;
 export class ServiceSubscriptions {
   readonly #access: Access;
   readonly #dueBy: (sdk: SdkChannel, at: number | undefined) => void;
+  readonly #due: (sdk: SdkChannel) => void;
   readonly #channels = new Map<SdkChannel, Subscription>();
 
-  /** @param dueBy is told when the states of a channel come to change by time alone: it has to be refreshed then */
-  constructor(access: Access, dueBy: (sdk: SdkChannel, at: number | undefined) => void) {
+  /**
+   * @param o.dueBy is told when the states of a channel come to change by time alone: it has to be refreshed then; `due`: that the wait of a
+   * channel is over: to be refreshed in its turn, since very many end together
+   */
+  constructor(
+    access: Access,
+    o: { dueBy: (sdk: SdkChannel, at: number | undefined) => void; due: (sdk: SdkChannel) => void },
+  ) {
     this.#access = access;
-    this.#dueBy = dueBy;
+    this.#dueBy = o.dueBy;
+    this.#due = o.due;
   }
 
   /** Subscribing again starts again: the SDK has lost something. */
@@ -73,7 +81,7 @@ export class ServiceSubscriptions {
     const pauseMs = subscription.toldAt + MIN_PAUSE_MS - performance.now();
     const resume = (): void => {
       subscription.isWaiting = false;
-      this.refresh(sdk);
+      if (this.#channels.has(sdk)) this.#due(sdk);
     };
     if (pauseMs > 0) {
       subscription.isWaiting = true;

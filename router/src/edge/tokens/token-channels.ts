@@ -56,7 +56,13 @@ export class TokenChannels {
 
   constructor(options: TokenChannelsOptions) {
     this.#o = options;
-    this.#subscriptions = new ServiceSubscriptions(options.access, (sdk, at) => this.#dueBy(sdk, at));
+    this.#subscriptions = new ServiceSubscriptions(options.access, {
+      dueBy: (sdk, at) => this.#dueBy(sdk, at),
+      due: (sdk) => {
+        this.#queue(sdk);
+        void this.#run();
+      },
+    });
     this.messages = new Map<number, (sdk: SdkChannel, message: Message) => void>([
       [EdgeType.UpdateToken, (sdk, message) => this.#updateToken(sdk, message)],
       [EdgeType.PostureResponse, (sdk, message) => this.#posture(sdk, message)],
