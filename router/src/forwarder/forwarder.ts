@@ -18,15 +18,7 @@ import { Circuit, type Destination, type Forward, type IdleCircuits, idleCircuit
 import type { EgressBinding } from "./egress.ts";
 import { type Fault, FaultReports } from "./fault-reports.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
-import {
-  areQuiet,
-  circuitDetail,
-  type EndName,
-  EndPath,
-  isLocalEnd,
-  type LocalEnd,
-  type PathTables,
-} from "./local-end.ts";
+import { areQuiet, circuitDetail, EndPath, isLocalEnd, type LocalEnd, type PathTables } from "./local-end.ts";
 import type { ForwarderOptions } from "./options.ts";
 import { type Dialers, RouteProcessor, type RouteRequest, type RouteResult } from "./route-processor.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
@@ -166,7 +158,7 @@ export class Forwarder implements XgressFabric {
   }
 
   /** Ends a circuit that was built for a dial whose client has left: the other end is told along the way, and its owner. */
-  giveUp({ circuitId, address }: Omit<EndName, "side">): void {
+  giveUp({ circuitId, address }: Pick<LocalEnd, "circuitId" | "address">): void {
     new EndPath(this.#tables, { circuitId, address, side: "initiator" }).end(0);
   }
 

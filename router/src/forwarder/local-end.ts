@@ -17,7 +17,7 @@ export interface LocalEnd extends Omit<XgressEnd, "kind" | keyof Destination>, D
 }
 
 /** An end, as its path has to know it. */
-export type EndName = Pick<LocalEnd, "circuitId" | "address" | "side">;
+type EndName = Pick<LocalEnd, "circuitId" | "address" | "side">;
 
 /** What a path needs of the forwarder. */
 export interface PathTables {
