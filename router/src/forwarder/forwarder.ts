@@ -71,7 +71,6 @@ export class Forwarder implements XgressFabric {
       ackFailed: () => {
         this.counters.acksFailed++;
       },
-      closed: (end, report) => this.#endClosed(end as LocalEnd, report),
       now: () => performance.now(),
     };
     this.#routes = new RouteProcessor({
@@ -154,12 +153,13 @@ export class Forwarder implements XgressFabric {
     const ends = this.#ends.get(end.circuitId) ?? new Set();
     ends.add(end);
     this.#ends.set(end.circuitId, ends);
-    return new EndPath(this.#tables, end);
+    return new EndPath(this.#tables, end, (report) => this.#endClosed(end, report));
   }
 
   /** Ends a circuit that was built for a dial whose client has left: the other end is told along the way, and its owner. */
   giveUp({ circuitId, address }: Pick<LocalEnd, "circuitId" | "address">): void {
-    new EndPath(this.#tables, { circuitId, address, side: "initiator" }).end(0);
+    const end = { circuitId, address, side: "initiator" } as const;
+    new EndPath(this.#tables, end, () => this.#reportEnd(end)).end(0);
   }
 
   circuitIds(): string[] {
@@ -353,9 +353,7 @@ export class Forwarder implements XgressFabric {
   #discard(address: string): void {
     const end = this.#destinations.get(address);
     if (end === undefined || !isLocalEnd(end)) return;
-    this.#gone(address);
-    this.#ends.get(end.circuitId)?.delete(end);
-    if (this.#ends.get(end.circuitId)?.size === 0) this.#ends.delete(end.circuitId);
+    this.#endClosed(end, false);
     end.unrouted();
   }
 
@@ -364,14 +362,15 @@ export class Forwarder implements XgressFabric {
     const ends = this.#ends.get(end.circuitId);
     ends?.delete(end);
     if (ends?.size === 0) this.#ends.delete(end.circuitId);
-    const circuit = this.#circuits.get(end.circuitId);
-    if (circuit === undefined || !report) return;
+    if (report) this.#reportEnd(end);
+  }
+
+  #reportEnd({ circuitId, side }: Pick<LocalEnd, "circuitId" | "side">): void {
+    const circuit = this.#circuits.get(circuitId);
+    if (circuit === undefined) return;
     circuit.ended = true;
-    this.#faultListeners.emit({
-      subject: end.side === "initiator" ? FaultSubject.IngressFault : FaultSubject.EgressFault,
-      ids: [end.circuitId],
-      controllerId: circuit.controllerId,
-    });
+    const subject = side === "initiator" ? FaultSubject.IngressFault : FaultSubject.EgressFault;
+    this.#faultListeners.emit({ subject, ids: [circuitId], controllerId: circuit.controllerId });
   }
 
   #gone(address: string): void {

@@ -26,7 +26,6 @@ export interface PathTables {
   fault(circuitId: string): void;
   /** An acknowledgement had no way to go. */
   ackFailed(): void;
-  closed(end: EndName, report: boolean): void;
   now(): number;
 }
 
@@ -34,12 +33,15 @@ export interface PathTables {
 export class EndPath implements XgressPath {
   readonly #tables: PathTables;
   readonly #end: EndName;
+  readonly #closed: (report: boolean) => void;
   #circuit: Circuit | undefined;
   #forward: Forward | undefined;
 
-  constructor(tables: PathTables, end: EndName) {
+  /** @param closed called when the end goes away; `report`: its owner is to learn it */
+  constructor(tables: PathTables, end: EndName, closed: (report: boolean) => void) {
     this.#tables = tables;
     this.#end = end;
+    this.#closed = closed;
   }
 
   get isOpen(): boolean {
@@ -115,7 +117,7 @@ export class EndPath implements XgressPath {
   }
 
   close(report: boolean): void {
-    this.#tables.closed(this.#end, report);
+    this.#closed(report);
   }
 
   #destination(): Destination | undefined {
