@@ -25,6 +25,9 @@ export interface OpenFactors {
   readonly authQueries: readonly AuthQuery[];
 }
 
+/** The login needs no further proof. */
+export const isComplete = ({ totp, token }: OpenFactors): boolean => !totp && !token;
+
 /**
  * The one-time code of the session `a` of the identity `i` is open: routers and circuits do not know such a session. Tunneling routers are exempt: they have
  * proved themselves on their control channel, and no user could type a code for them.

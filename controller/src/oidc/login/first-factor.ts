@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { ApiError } from "@sallyport/api";
 import type { LoginProof } from "../../auth/authentication.ts";
-import type { OpenFactors } from "../../auth/factors.ts";
+import { isComplete, type OpenFactors } from "../../auth/factors.ts";
 import type { EndpointAnswer } from "../../http/endpoints.ts";
 import type { Db } from "../../model/context.ts";
 import type { NewApiSession } from "../../model/session/api-sessions.ts";
@@ -109,13 +109,12 @@ async function prove(
       isBound: loginFingerprint !== null,
       shown: { sdkInfo: sdkInfo ?? null, envInfo: envInfo ?? null, remoteAddress: row.remoteAddress },
     });
-    const isFinished = !open.totp && !open.token;
     secret = await model.oidcLogins.prove(trx, row.id, {
       apiSessionId: session.id,
       csrPem,
       pageSecret,
       expiresAt,
-      isFinished,
+      isFinished: isComplete(open),
     });
   };
   const made = await authentication.login({

@@ -1,6 +1,6 @@
 /** How a step of a login is answered: with the factors that are open, or with the way to the code. */
 import { type ApiError, apiError, unauthorized } from "@sallyport/api";
-import type { AuthQuery, OpenFactors } from "../../auth/factors.ts";
+import { type AuthQuery, isComplete, type OpenFactors } from "../../auth/factors.ts";
 import { hintOf, MAX_TOKENS } from "../../auth/jwt/token-check.ts";
 import type { EndpointAnswer } from "../../http/endpoints.ts";
 import type { MfaStatus } from "../../model/identity/mfa.ts";
@@ -34,7 +34,7 @@ export async function outcome(
   login: ProvedLogin,
   open: OpenFactors,
 ): Promise<EndpointAnswer> {
-  if (!open.totp && !open.token) {
+  if (isComplete(open)) {
     const { oidcLogins } = provider.model;
     const secret = login.secret ?? (await oidcLogins.finish(login.row.id));
     oidcLogins.expectCallback(secret, login.row);
