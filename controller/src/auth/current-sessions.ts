@@ -239,8 +239,9 @@ export class CurrentSessions {
     if (this.#apiSessions.isExpired(row)) return invalid(`API session ${id} has expired`);
     if (this.#ctx.tokens.revoked.has(jti)) return invalid(`token ${jti} is revoked`);
     if (isDisabled(row, this.#ctx.now())) return invalid(`identity ${identityId} is disabled`);
-    const isBound = !row.is_bound || (await this.#isBound(row, request));
-    return isBound ? row : invalid(`the certificate of the connection is none of API session ${id}`);
+    return (await this.#isBound(row, request))
+      ? row
+      : invalid(`the certificate of the connection is none of API session ${id}`);
   }
 
   async #isBound(row: SessionOfToken, request: CertificateHolder): Promise<boolean> {
