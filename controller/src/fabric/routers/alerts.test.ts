@@ -53,14 +53,19 @@ test("ten messages of a router count in a second", () => {
   expect([taken(5_000), taken(5_999), taken(6_000)]).toEqual([10, 0, 10]);
 });
 
-test("alerts become events, and what is too often is dropped with a log line", async () => {
+/** A router, and what it causes. */
+async function watched() {
   const log = new RecordingLogger();
   const net = await TestFabric.start({}, log);
   const told: RouterAlert[] = [];
   net.fabric.onEvent((event) => {
     if (event.kind === "router-alert") told.push(event.alert);
   });
-  const router = await net.connect("r1");
+  return { net, router: await net.connect("r1"), told, log };
+}
+
+test("alerts become events, and what is too often is dropped with a log line", async () => {
+  const { net, router, told, log } = await watched();
   const body = encodeControl(ctrlPb.AlertsSchema, {
     alerts: [{ sourceType: "self", severity: "error", message: "m" }],
   });
@@ -73,13 +78,7 @@ test("alerts become events, and what is too often is dropped with a log line", a
 });
 
 test("a message of alerts that could fill what operators store is dropped with a log line", async () => {
-  const log = new RecordingLogger();
-  const net = await TestFabric.start({}, log);
-  const told: RouterAlert[] = [];
-  net.fabric.onEvent((event) => {
-    if (event.kind === "router-alert") told.push(event.alert);
-  });
-  const router = await net.connect("r1");
+  const { net, router, told, log } = await watched();
   const alert = { severity: "error", message: "m", details: Array(100).fill("x".repeat(MAX_ALERTS_BYTES / 100)) };
   router.send(ControlType.Alerts, encodeControl(ctrlPb.AlertsSchema, { alerts: [alert] }));
   router.send(ControlType.Alerts, encodeControl(ctrlPb.AlertsSchema, { alerts: [{ ...alert, details: [] }] }));
