@@ -19,20 +19,21 @@ export const ROUTERS = {
 
 /** Whose `ziti` is the tunneler and the router `theirs`. Only that of 1.6 has to be told to log in by OIDC. */
 const GENERATIONS = {
-  "1.6": { path: peer.path, isOidc: ["--ha"] },
-  "2.x": { path: peer.generation2.path, isOidc: [] },
+  "1.6": { path: peer.path, loginFlags: ["--ha"] },
+  "2.x": { path: peer.generation2.path, loginFlags: [] },
 } as const;
 
-export type Generation = keyof typeof GENERATIONS;
+type Generation = keyof typeof GENERATIONS;
+type Ziti = (typeof GENERATIONS)[Generation];
 
 /** Programs of OpenZiti that host and dial. `ziti tunnel` hosts what `target` echoes, an application echoes by itself. */
 const PROGRAMS = {
   "ziti tunnel": {
-    host: (file: string, _service: string, { path, isOidc }: (typeof GENERATIONS)[Generation]) => [
-      ...[path, "tunnel", "host", ...isOidc, "-i", file],
+    host: (file: string, _service: string, { path, loginFlags }: Ziti) => [
+      ...[path, "tunnel", "host", ...loginFlags, "-i", file],
     ],
-    client: (file: string, service: string, port: number, { path, isOidc }: (typeof GENERATIONS)[Generation]) => [
-      ...[path, "tunnel", "proxy", ...isOidc, "-i", file, `${service}:${port}`],
+    client: (file: string, service: string, port: number, { path, loginFlags }: Ziti) => [
+      ...[path, "tunnel", "proxy", ...loginFlags, "-i", file, `${service}:${port}`],
     ],
   },
   "an application": {
@@ -68,7 +69,7 @@ export class OidcNetwork {
   readonly folder: string;
   readonly network: Network;
   readonly #target: TcpServer;
-  readonly #ziti: (typeof GENERATIONS)[Generation];
+  readonly #ziti: Ziti;
   readonly #programs: Program[] = [];
   #theirs: Program | undefined;
 
