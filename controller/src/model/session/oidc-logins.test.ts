@@ -128,7 +128,9 @@ describe("a login by OIDC", () => {
     const [disabled, over] = [await finished(), await finished()];
     await test.store.pool.query("UPDATE identity SET disabled_at = now() WHERE id = 'i'");
     expect(await logins.takeCode(disabled.code)).toMatchObject({ session: { isDisabled: true } });
-    await test.store.pool.query("UPDATE api_session SET expires_at = now() WHERE id = $1", [over.apiSessionId]);
+    await test.store.pool.query("UPDATE api_session SET expires_at = now() - interval '1 second' WHERE id = $1", [
+      over.apiSessionId,
+    ]);
     expect(await logins.takeCode(over.code)).toMatchObject({ session: undefined });
     expect(await logins.takeCode(over.code)).toEqual({ usedBy: over.apiSessionId });
   });
