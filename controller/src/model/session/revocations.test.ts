@@ -116,7 +116,7 @@ describe("revoking", () => {
     await model.apiSessions.delete("a");
     expect(await revoked()).toEqual([{ id: "a", type: "API_SESSION", identity_id: "i" }]);
     expect(await tokens.isRevoked("a")).toBe(true);
-    await test.store.pool.query("UPDATE revocation SET expires_at = now()");
+    await test.store.pool.query("UPDATE revocation SET expires_at = now() - interval '1 second'");
     await model.revocations.sweep(SIGNAL);
     expect(await tokens.isRevoked("a")).toBe(false);
     tokens.close();
