@@ -68,6 +68,7 @@ describe("the SDK at a controller that announces OpenID Connect", { timeout: 120
     await client.close();
     await expect(Context.login({ ...login, password: "not-my-password" })).rejects.toMatchObject({
       code: "CREDENTIALS_REFUSED",
+      message: expect.stringMatching(/does not accept this username and password.*check both/),
     });
   });
 

@@ -120,6 +120,7 @@ describe("the SDK on a network of two routers", { timeout: 120_000 }, () => {
     }
     await expect(Context.login({ ...login, password: "not-my-password" })).rejects.toMatchObject({
       code: "CREDENTIALS_REFUSED",
+      message: expect.stringMatching(/does not accept this username and password.*check both/),
     });
   });
 

@@ -47,11 +47,12 @@ const LOGOUT_MS = 3_000;
 /** Longer than any call: then nothing is under way any more at a client that was replaced. */
 const REPLACED_CLIENT_MS = 30_000;
 
-/** What was refused, and what may be done about it. */
-const REFUSED = {
-  identity: ["this identity", "was it deleted or disabled? Enroll again"],
-  token: ["this token", "has it ended, is its signer enabled, and is its subject the external id of an identity?"],
-} as const;
+/** What the controller refused, by kind of credentials, and what the user can do about it. */
+const REFUSED: Record<LoginCredentials["kind"], readonly [what: string, hint: string]> = {
+  certificate: ["this identity", "was it deleted or disabled? Enroll again"],
+  password: ["this username and password", "check both; the controller also refuses a disabled or locked identity"],
+  external: ["this token", "has it ended, is its signer enabled, and is its subject the external id of an identity?"],
+};
 
 interface ApiSessionOptions {
   readonly controllerUrl: string;
@@ -318,7 +319,7 @@ export class ApiSession {
   #refused(cause: unknown): unknown {
     if (cause instanceof AuthenticationError) return cause;
     if (isUnauthorized(cause)) {
-      const [what, hint] = REFUSED[this.#credentials.kind === "external" ? "token" : "identity"];
+      const [what, hint] = REFUSED[this.#credentials.kind];
       const text = `${this.#controllerUrl} does not accept ${what}: ${errorText(cause)}; ${hint}`;
       return new AuthenticationError("CREDENTIALS_REFUSED", text, { cause });
     }

@@ -13,8 +13,8 @@ const SAMPLE: StatusReport = {
   uptimeSeconds: 93_784,
   healthy: false,
   checks: [
-    { id: "controllerPing", healthy: true },
-    { id: "link.health", healthy: false, error: "link count 1 less than configured minimum of 2" },
+    { id: "controllerPing", healthy: true, hasRun: true },
+    { id: "link.health", healthy: false, hasRun: true, error: "link count 1 less than configured minimum of 2" },
   ],
   controllers: [
     { address: "tls:a:1280", connected: true, id: "ctrl1", version: "v1.6.20", responsive: true, latencyMs: 1.234 },
@@ -53,6 +53,24 @@ async function running(pid: number, type = "router"): Promise<void> {
   });
   if (agent !== undefined) agents.push(agent);
 }
+
+it.each<[first: string, checks: StatusReport["checks"]]>([
+  ["healthy", [{ id: "controllerPing", healthy: true, hasRun: true }]],
+  [
+    "starting: checks that have not run yet: controllerPing, link.health",
+    ["controllerPing", "link.health"].map((id) => ({ id, healthy: false, hasRun: false, error: "didn't run yet" })),
+  ],
+  [
+    "unhealthy: controllerPing (control channels are slow)",
+    [
+      { id: "controllerPing", healthy: false, hasRun: true, error: "control channels are slow" },
+      { id: "link.health", healthy: false, hasRun: false, error: "didn't run yet" },
+    ],
+  ],
+])("says in the first line: %s", (first, checks) => {
+  const healthy = checks.every((check) => check.healthy);
+  expect(statusText({ ...SAMPLE, healthy, checks }).split("\n")[0]).toBe(`router r1, ${first}`);
+});
 
 it("is one screen for people", () => {
   expect(statusText(SAMPLE)).toBe(`router r1, unhealthy: link.health (link count 1 less than configured minimum of 2)

@@ -1,6 +1,7 @@
 import { errorText } from "@sallyport/async";
 import { AgentOp, type ApplicationInfo } from "@sallyport/wire/agent/protocol";
 import { agentSocketPath, agentSockets, askAgent, isForeign } from "@sallyport/wire/agent/socket";
+import type { CheckState } from "../health/health.ts";
 import { ROUTER_APPLICATION, RouterRequest } from "./router-request.ts";
 
 /** What a running router says of itself to `sallyport-router status` (docs/router/observability.md, "Status"). */
@@ -13,7 +14,7 @@ export interface StatusReport {
   readonly startedAt: string;
   readonly uptimeSeconds: number;
   readonly healthy: boolean;
-  readonly checks: readonly CheckStatus[];
+  readonly checks: readonly CheckState[];
   readonly controllers: readonly ControllerStatus[];
   readonly links: readonly LinkStatus[];
   readonly listeners: readonly ListenerStatus[];
@@ -24,12 +25,6 @@ export interface StatusReport {
   readonly hostedBySdks: number;
   readonly memory: { readonly rssBytes: number; readonly heapBytes: number; readonly externalBytes: number };
   readonly cpuSeconds: number;
-}
-
-export interface CheckStatus {
-  readonly id: string;
-  readonly healthy: boolean;
-  readonly error?: string | undefined;
 }
 
 export interface ControllerStatus {
@@ -61,13 +56,9 @@ export interface ListenerStatus {
 
 /** The status for people: one screen, aligned. */
 export function statusText(s: StatusReport): string {
-  const failing = s.checks.filter((check) => !check.healthy);
-  const state = s.healthy
-    ? "healthy"
-    : `unhealthy: ${failing.map((c) => `${c.id} (${c.error ?? "failing"})`).join(", ")}`;
   const connected = s.controllers.filter((controller) => controller.connected).length;
   const text = [
-    `router ${s.id}, ${state}`,
+    `router ${s.id}, ${healthText(s)}`,
     ...table([
       ["process", `pid ${s.pid}, up ${durationText(s.uptimeSeconds)}, since ${s.startedAt}`],
       ["version", `${s.version} (protocol ${s.protocol})`],
@@ -100,6 +91,15 @@ export function statusText(s: StatusReport): string {
     "",
   ];
   return text.map(printable).join("\n");
+}
+
+/** A check that has not run yet has not failed: the router is still starting. */
+function healthText({ healthy, checks }: StatusReport): string {
+  if (healthy) return "healthy";
+  const failing = checks.filter((check) => !check.healthy);
+  const failed = failing.filter((check) => check.hasRun);
+  if (failed.length > 0) return `unhealthy: ${failed.map((c) => `${c.id} (${c.error ?? "failing"})`).join(", ")}`;
+  return `starting: checks that have not run yet: ${failing.map((c) => c.id).join(", ")}`;
 }
 
 /** Text for a terminal: names come from elsewhere, and must not move its cursor. */

@@ -85,7 +85,7 @@ function status({ config, routerId }: Assembly, o: AgentParts): StatusReport {
     startedAt: new Date(Date.now() - process.uptime() * 1000).toISOString(),
     uptimeSeconds: Math.round(process.uptime()),
     healthy: health.isHealthy,
-    checks: health.results().map(({ id, healthy, err }) => ({ id, healthy, error: err?.message })),
+    checks: health.states(),
     controllers: [...new Set([...controllers.endpoints, ...known.keys()])].map((address) => {
       const controller = known.get(address);
       if (controller === undefined) return { address, connected: false };

@@ -76,6 +76,10 @@ it("writes the document with sorted keys, four spaces, and a newline; the short 
   await good.look();
   const health = new RouterHealth([check({ id: "bad" }), good]);
   expect(health.isHealthy).toBe(false);
+  expect(health.states()).toEqual([
+    { id: "bad", healthy: false, hasRun: false, error: "didn't run yet" },
+    { id: "good", healthy: true, hasRun: true, error: undefined },
+  ]);
   const text = health.document(false);
   expect(text.endsWith("}\n")).toBe(true);
   expect(text).toContain(

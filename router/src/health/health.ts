@@ -19,6 +19,14 @@ export class RouterHealth {
     return this.#checks.map((check) => check.result());
   }
 
+  /** Every check in short, for people: one that has not run yet is not healthy, but has not failed either. */
+  states(): CheckState[] {
+    return this.#checks.map((check) => {
+      const { id, healthy, err } = check.result();
+      return { id, healthy, hasRun: check.hasRun, error: err?.message };
+    });
+  }
+
   /** The document of the `health-checks` API; `short` leaves id and state of each check. */
   document(short: boolean): string {
     const checks = this.results().map((result) => (short ? { id: result.id, healthy: result.healthy } : result));
@@ -73,6 +81,16 @@ export interface CheckResult {
   readonly details?: unknown;
 }
 
+/** A check as `sallyport-router status` shows it. */
+export interface CheckState {
+  readonly id: string;
+  readonly healthy: boolean;
+  /** False until its first look has ended, which is after its initial delay. */
+  readonly hasRun: boolean;
+  /** Why it is not healthy. */
+  readonly error?: string | undefined;
+}
+
 interface CheckError {
   readonly message: string;
   readonly cause?: CheckError | undefined;
@@ -107,6 +125,10 @@ export class HealthCheck {
 
   get isHealthy(): boolean {
     return this.#error === undefined;
+  }
+
+  get hasRun(): boolean {
+    return this.#details !== undefined;
   }
 
   result(): CheckResult {

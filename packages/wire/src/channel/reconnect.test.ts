@@ -79,7 +79,7 @@ describe("a reconnecting dialer", () => {
     start(listener, channels, {
       log: {
         ...silentLogger,
-        info: () => {
+        warn: () => {
           if (++attempts === 3) tried.resolve();
         },
       },
@@ -105,15 +105,18 @@ describe("a reconnecting dialer", () => {
     const channels = new Channels();
     const waits: number[] = [];
     const enough = Promise.withResolvers<void>();
+    // A lost connection is logged as information, a failed attempt as a warning.
+    const wait = (fields: object): void => {
+      waits.push(Number((fields as { retryInMs: number }).retryInMs));
+      if (waits.length === 6) enough.resolve();
+    };
     start(listener, channels, {
       initialDelayMs: 8,
       retryMs: 40,
       log: {
         ...silentLogger,
-        info: (fields) => {
-          waits.push(Number((fields as { retryInMs: number }).retryInMs));
-          if (waits.length === 6) enough.resolve();
-        },
+        info: wait,
+        warn: wait,
       },
     });
     await channels.nth(0);

@@ -80,7 +80,7 @@ export class ReconnectingDialer {
       } catch (error) {
         if (signal.aborted) return;
         const reason = errorText(error);
-        log.info({ address: this.#options.address, reason, retryInMs: wait }, "cannot connect");
+        log.warn({ address: this.#options.address, reason, retryInMs: wait }, "cannot connect");
       }
       await pause(wait, signal);
     }
