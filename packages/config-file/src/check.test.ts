@@ -60,6 +60,17 @@ describe("a file is checked", () => {
     ]);
   });
 
+  it("naming unknown keys together with what they break", () => {
+    expect(failure("naem: x\nlisteners:\n  - { kind: a, prot: 1 }\n")).toEqual([
+      "f.yml:1:1: naem: expected a known key, perhaps name, found the unknown key naem, which is ignored",
+      expect.stringMatching(/^f\.yml:3:5: listeners\[0\]\.port: expected .*, found nothing$/),
+      "f.yml:3:16: listeners[0].prot: expected a known key, perhaps port, found the unknown key prot, which is ignored",
+    ]);
+    // A key that its schema refuses is named once.
+    const strict = z.object({ type: z.strictObject({ kind: z.string() }) });
+    expect(() => checkConfig(strict, { type: { kind: "a", kid: 1 } }, { words })).toThrow(/^type: expected [^\n]*$/);
+  });
+
   it("without places for values that a program made", () => {
     expect(() => checkConfig(schema, { name: 3 }, { words })).toThrow(/^name: expected .*, found 3$/);
   });

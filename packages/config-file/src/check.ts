@@ -22,7 +22,7 @@ export interface CheckOptions {
 /**
  * Checks values against the schema of a file. Unknown keys are ignored with a warning that names the nearest known key.
  *
- * @throws ConfigError with every problem at once, in the order of the file
+ * @throws ConfigError with every problem at once, in the order of the file. Unknown keys are among them: a misspelt key is often why another one is missing.
  */
 export function checkConfig<Schema extends z.ZodType>(
   schema: Schema,
@@ -30,15 +30,6 @@ export function checkConfig<Schema extends z.ZodType>(
   { words, document, placeOf = document?.keyPlace, file }: CheckOptions,
 ): { config: z.output<Schema>; warnings: ConfigProblem[] } {
   const result = schema.safeParse(root);
-  if (!result.success) {
-    const problems = result.error.issues.map((issue): ConfigProblem => {
-      const path = issue.path as Path;
-      const found = words.found(valueAt(root, path), path);
-      return { path: formatPath(path), ...placeOf?.(path), expected: words.expected(issue), found };
-    });
-    problems.sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0));
-    throw new ConfigError(file, problems);
-  }
   const unknown = findUnknownKeys(root, schema as unknown as SchemaNode).map(({ path, known }): ConfigProblem => {
     const key = String(path.at(-1));
     const nearest = nearestName(key, known);
@@ -46,6 +37,21 @@ export function checkConfig<Schema extends z.ZodType>(
     const found = `the unknown key ${key}`;
     return { path: formatPath(path), ...document?.keyPlace(path), expected, found, isIgnored: true };
   });
+  if (!result.success) {
+    const problems = result.error.issues.map((issue): ConfigProblem => {
+      const path = issue.path as Path;
+      const found = words.found(valueAt(root, path), path);
+      return { path: formatPath(path), ...placeOf?.(path), expected: words.expected(issue), found };
+    });
+    const refused = new Set(
+      result.error.issues.flatMap((issue) =>
+        issue.code === "unrecognized_keys" ? issue.keys.map((key) => formatPath([...(issue.path as Path), key])) : [],
+      ),
+    );
+    problems.push(...unknown.filter(({ path }) => !refused.has(path)));
+    problems.sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0));
+    throw new ConfigError(file, problems);
+  }
   return { config: result.data, warnings: [...(document?.warnings ?? []), ...unknown] };
 }
 

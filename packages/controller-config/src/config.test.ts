@@ -169,6 +169,7 @@ database: { dir: database }
     expect(problems(text.replace("cert: $DIR/b.pem", "cert: ").replace("key: a.key", 'key: ""'))).toEqual([
       'c.yml:5:27: api.serverCertificates[0].key: expected at least 1 characters, found ""',
       "c.yml:6:13: api.serverCertificates[1].cert: expected a file, found nothing",
+      "c.yml:8:7: api.serverCertificates[1].kay: expected a known key, perhaps key, found the unknown key kay, which is ignored",
     ]);
     expect(problems(text.replace(/serverCertificates:\n(?: {4}.*\n)+/, "serverCertificates: a.pem\n"))).toEqual([
       'c.yml:4:23: api.serverCertificates: expected a list of certificates, each with cert and key, found "a.pem"',
