@@ -65,7 +65,7 @@ async function announce(from: ScriptedController, addresses: string[], index: bi
 describe("a controller", () => {
   it("is not what another component with its name and address claims to be", async () => {
     const dials: string[] = [];
-    const heard: Logger = { ...silentLogger, info: (fields) => dials.push(JSON.stringify(fields)) };
+    const heard: Logger = { ...silentLogger, warn: (fields) => dials.push(JSON.stringify(fields)) };
     const authority = await TestAuthority.create();
     const other = await authority.identity("ctrl1", { uri: ["spiffe://net/identity/i/apiSession/s"] });
     const made = await ScriptedController.start(other, "ctrl1");
