@@ -257,10 +257,12 @@ describe("our tunnelers on a network of two routers", { timeout: 90_000 }, () =>
     expect(await program.exited).toBe(0);
   });
 
-  it("SIGTERM waits for open connections only as long as configured", async () => {
+  it("a misspelt service is logged; SIGTERM waits for open connections only as long as configured", async () => {
     const port = await freePort();
-    const program = startTunneler(folder, "impatient", "proxy", "-i", files.client, "--drain", "0s", `sealed:${port}`);
+    const wanted = [`sealed:${port}`, `seald:${await freePort()}`];
+    const program = startTunneler(folder, "impatient", "proxy", "-i", files.client, "--drain", "0s", ...wanted);
     await program.ready("its port", () => accepts(port));
+    await program.line(/"reason":"seald does not exist, or .*; perhaps sealed is meant"/);
     const socket = await openTcp(port);
     socket.on("error", () => {});
     socket.write("x");

@@ -21,6 +21,12 @@ export interface InterceptTarget {
   readonly allowedSourceAddresses: readonly string[];
 }
 
+/** A service that an identity may use. */
+export interface OfferedService {
+  readonly name: string;
+  readonly canDial: boolean;
+}
+
 /** Gives clients of services to the tunneler: by interception of their packets, or by ports of its own. */
 export interface Interceptor {
   /** Services are intercepted by their names, whether they have an intercept config or not. */
@@ -29,6 +35,8 @@ export interface Interceptor {
   intercept(target: InterceptTarget, clients: InterceptedClients): Promise<Interception>;
   /** What clients were promised and do not have yet, each in words; nothing when left out. */
   pending?(): readonly string[];
+  /** What was asked for and is not among the services of an identity, each in words; nothing when left out. */
+  missing?(services: Iterable<OfferedService>): readonly string[];
   /** Ends everything and removes every rule, route and address. */
   close(): Promise<void>;
 }

@@ -258,3 +258,31 @@ describe("closing", () => {
     });
   });
 });
+
+describe("a service that was asked for by name", () => {
+  it("is logged once while it cannot be dialled, with the nearest name", async () => {
+    const missing = () => logged.filter(({ msg }) => msg === "a service cannot be dialled; the tunneler waits for it");
+    overlay.change({ report: { canDial: true } });
+    tunneler({ interceptor: proxyOf("reports", await freePort()) });
+    await says("there is a service");
+    const reason = "reports does not exist, or no service policy of type Dial allows it; perhaps report is meant";
+    await expect.poll(missing).toMatchObject([{ fields: { reason } }]);
+    overlay.change({ other: { canDial: true } });
+    overlay.change({ reports: { canBind: true } });
+    const forbidden = "reports may be hosted, but not dialled: no service policy of type Dial allows it";
+    await expect.poll(missing).toMatchObject([{ fields: { reason } }, { fields: { reason: forbidden } }]);
+    overlay.change({ reports: { canDial: true } });
+    await says("a port is open");
+    expect(missing()).toHaveLength(2);
+    overlay.change({ reports: undefined });
+    await expect.poll(missing).toHaveLength(3);
+  });
+
+  it("is not missing when another identity has opened its port", async () => {
+    const interceptor = proxyOf("web", await freePort());
+    tunneler({ interceptor });
+    overlay.change({ web: { canDial: true } });
+    await says("a port is open");
+    expect(interceptor.missing([{ name: "other", canDial: true }])).toEqual([]);
+  });
+});

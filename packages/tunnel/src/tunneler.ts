@@ -37,6 +37,7 @@ export class Tunneler {
   readonly #runs = new Map<string, ServiceRun>();
   /** One set of services after the other. */
   readonly #work = new SerialQueue();
+  #missing: ReadonlySet<string> = new Set();
   #isClosed = false;
   #isSettled = false;
   #unfollow: (() => void) | undefined;
@@ -106,5 +107,16 @@ export class Tunneler {
     });
     await Promise.all(updates);
     this.#isSettled = true;
+    this.#logMissing(services);
+  }
+
+  /** What is still missing after a change is not logged again. */
+  #logMissing(services: ReadonlyMap<string, OverlayService>): void {
+    const missing = new Set(this.#o.interceptor?.missing?.(services.values()));
+    for (const reason of missing) {
+      if (!this.#missing.has(reason))
+        this.#log.warn({ reason }, "a service cannot be dialled; the tunneler waits for it");
+    }
+    this.#missing = missing;
   }
 }

@@ -1,4 +1,5 @@
 import { createServer, type Server } from "node:net";
+import { nearestName } from "@sallyport/config-file";
 import { TUNNEL_DEFAULTS } from "@sallyport/router-config/tunnel-defaults";
 import { boundedLog, type Logger, listen, plainAddress, silentLogger } from "@sallyport/wire";
 import { hostPort } from "../config/template.ts";
@@ -8,6 +9,7 @@ import {
   type Interception,
   type Interceptor,
   type InterceptTarget,
+  type OfferedService,
   type Protocol,
   type UdpFlow,
 } from "../interceptor.ts";
@@ -78,6 +80,23 @@ export class ProxyInterceptor implements Interceptor {
     return this.#o.services
       .filter((service) => !isOpen(service))
       .map((o) => `${o.protocol} port ${o.port} is not open: ${o.name} may not be dialled, or see the log`);
+  }
+
+  /** Names that are not among the services that may be dialled, unless another identity has opened their ports. */
+  missing(services: Iterable<OfferedService>): readonly string[] {
+    const offered = new Map([...services].map((service) => [service.name, service.canDial]));
+    const dialable = [...offered].filter(([, canDial]) => canDial).map(([name]) => name);
+    const open = new Set([...this.#openPorts].map(({ name }) => name));
+    const asked = new Set(this.#o.services.map(({ name }) => name));
+    return [...asked]
+      .filter((name) => !open.has(name) && offered.get(name) !== true)
+      .map((name) => {
+        if (offered.has(name))
+          return `${name} may be hosted, but not dialled: no service policy of type Dial allows it`;
+        const nearest = nearestName(name, dialable);
+        const hint = nearest === undefined ? "" : `; perhaps ${nearest} is meant`;
+        return `${name} does not exist, or no service policy of type Dial allows it${hint}`;
+      });
   }
 
   async close(): Promise<void> {
