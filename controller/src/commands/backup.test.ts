@@ -1,8 +1,9 @@
 import { execFile } from "node:child_process";
-import { chmod, copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { chmod, copyFile, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { newSecretKey } from "../store/secrets.ts";
 
 const MAIN = join(import.meta.dirname, "..", "main.ts");
 let folder: string;
@@ -29,17 +30,30 @@ it("backup and restore move a network to another folder; init ends where no fold
     status: 1,
     text: expect.stringContaining("never replaces a file"),
   });
+  expect(await run("backup", "a/controller.yml", "--to", "none/saved")).toMatchObject({
+    status: 1,
+    text: expect.stringContaining("does not exist: create it first"),
+  });
 
   await mkdir(join(folder, "b"), { mode: 0o711 });
-  for (const name of ["controller.yml", "secret.key"]) await copyFile(join(folder, "a", name), join(folder, "b", name));
-  expect(await run("restore", "b/controller.yml", "--from", "saved")).toMatchObject({
-    status: 0,
-    text: expect.stringContaining("the secret key of this configuration opens what it holds"),
-  });
-  expect(await run("restore", "b/controller.yml", "--from", "saved")).toMatchObject({
+  await copyFile(join(folder, "a", "controller.yml"), join(folder, "b", "controller.yml"));
+  const restore = () => run("restore", "b/controller.yml", "--from", "saved");
+  const refused = {
     status: 1,
-    text: expect.stringContaining("the database is not empty"),
-  });
+    text: expect.stringContaining("a restore needs the secret key of the backup's network"),
+  };
+  expect(await restore()).toMatchObject(refused);
+  await writeFile(join(folder, "b", "secret.key"), newSecretKey(), { mode: 0o600 });
+  expect(await restore()).toMatchObject(refused);
+  expect((await readdir(join(folder, "b"))).toSorted()).toEqual(["controller.yml", "secret.key"]);
+
+  await copyFile(join(folder, "a", "secret.key"), join(folder, "b", "secret.key"));
+  // What a package or a hurried administrator did before: a network that nobody has used.
+  expect((await run("init", "--config", "b/controller.yml")).status).toBe(0);
+  expect(await restore()).toMatchObject({ status: 0, text: expect.stringContaining("decrypts the backup's secrets") });
+  const roots = (await run("pki", "status", "a/controller.yml")).text;
+  expect(roots).toContain("root");
+  expect((await run("pki", "status", "b/controller.yml")).text).toBe(roots);
   expect(await run("restore", "b/controller.yml")).toMatchObject({
     status: 2,
     text: expect.stringContaining("--from"),

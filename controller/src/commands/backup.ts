@@ -2,15 +2,14 @@ import { access } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { readControllerConfigFile } from "@sallyport/controller-config";
 import type pg from "pg";
-import { loadNetworkKeys } from "../certificates/network-keys.ts";
 import { secretKeyFile, storeLocation } from "../config/settings.ts";
+import { UNUSED_NETWORK_ROWS } from "../model/seeds.ts";
 import { BackupError } from "../store/backup/backup-file.ts";
 import { restoreBackup, verifyBackup } from "../store/backup/restore-backup.ts";
 import { writeBackup } from "../store/backup/write-backup.ts";
-import { openStore } from "../store/database.ts";
 import { EmbeddedPostgres } from "../store/postgres/embedded.ts";
 import { HolderLock, requireUnheld } from "../store/postgres/holder-lock.ts";
-import { KeyVault, loadSecrets } from "../store/secrets.ts";
+import { loadSecrets, SECRET_KEY_VARIABLE, SecretsError, vaultContext } from "../store/secrets.ts";
 import type { CommandContext } from "./command-line.ts";
 import { connectionToRunning } from "./open-beside.ts";
 
@@ -43,7 +42,10 @@ export async function backupNetwork(
   }
 }
 
-/** `sallyport-controller restore`: into a database that holds nothing. @throws BackupError, DatabaseHeldError, ConfigError */
+/**
+ * `sallyport-controller restore`: into a database that holds nothing, or a network that nobody has used yet.
+ * @throws BackupError, SecretsError when the secret key does not belong to the backup, DatabaseHeldError, ConfigError
+ */
 export async function restoreNetwork(
   command: { readonly file: string; readonly backup: string },
   { env, say, log }: CommandContext,
@@ -52,16 +54,16 @@ export async function restoreNetwork(
   const { url, embedded } = storeLocation(config, command.file, placeOf);
   const file = resolve(command.backup);
   // Before a data folder is made.
-  await verifyBackup(file);
+  await verifyWithKey(file, secretKeyFile(config, command.file), env);
   const server = embedded && (await EmbeddedPostgres.start({ ...embedded, log, onSurvivor: requireUnheld }));
   try {
     const connection: pg.ClientConfig = server?.connection ?? { connectionString: url ?? "" };
     const lock = await HolderLock.acquire({ connection, onLost: (error) => log.error({}, error.message), log });
     try {
-      const { manifest, rows, upgraded } = await restoreBackup({ connection, file, log });
+      const { manifest, rows, upgraded } = await restoreBackup({ connection, file, unused: UNUSED_NETWORK_ROWS, log });
       say(`restored ${rows} rows of ${manifest.tables.length} tables, as they were at ${manifest.at}`);
       if (upgraded.length > 0) say(`brought its schema up to date: ${upgraded.join(", ")}`);
-      await checkKey(connection, secretKeyFile(config, command.file), { env, say, log });
+      say("the secret key of this configuration decrypts the backup's secrets");
     } finally {
       await lock.release();
     }
@@ -71,19 +73,19 @@ export async function restoreNetwork(
   say(`Start it with: sallyport-controller run ${command.file}`);
 }
 
-/** A backup is of use only with the key that encrypts its secrets. */
-async function checkKey(
-  connection: pg.ClientConfig,
-  keyFile: string | undefined,
-  { env, say, log }: CommandContext,
-): Promise<void> {
-  const store = await openStore({ connection, hold: false, log });
-  try {
-    await loadNetworkKeys(new KeyVault(store.db, await loadSecrets(keyFile, env)));
-    say("the secret key of this configuration opens what it holds");
-  } catch (error) {
-    say(`ATTENTION: the secret key that belongs to this backup is missing: ${(error as Error).message}`);
-  } finally {
-    await store.close();
-  }
+/** A backup is of use only with the key that encrypts its secrets. @throws SecretsError, BackupError */
+async function verifyWithKey(file: string, keyFile: string | undefined, env: NodeJS.ProcessEnv): Promise<void> {
+  const secrets = await loadSecrets(keyFile, env).catch((error: Error) => error);
+  const place = keyFile ?? `the environment variable ${SECRET_KEY_VARIABLE}`;
+  await verifyBackup(file, ({ name, box }) => {
+    try {
+      if (secrets instanceof Error) throw secrets;
+      secrets.decrypt(box, vaultContext(name));
+    } catch (error) {
+      throw new SecretsError(
+        `nothing was restored: a restore needs the secret key of the backup's network. Put that key into ${place} and run restore again (${(error as Error).message})`,
+        { cause: error },
+      );
+    }
+  });
 }

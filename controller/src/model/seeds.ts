@@ -48,6 +48,19 @@ export const FIXED_CONFIG_TYPES: readonly FixedConfigType[] = [
 ];
 
 /**
+ * The most rows that the tables have in a network that nobody has used yet: what `init` and the first start write. A restore may replace such a network.
+ */
+export const UNUSED_NETWORK_ROWS: Readonly<Record<string, number>> = {
+  auth_policy: 1,
+  authenticator: 1,
+  config_type: FIXED_CONFIG_TYPES.length,
+  identity: 1,
+  secret: 10,
+  setting: 100,
+  token_key: 10,
+};
+
+/**
  * Makes the default authentication policy and the fixed config types where they are missing. Safe to run at every start.
  * @returns the names of config types that an administrator had made before they were fixed ones: those stay as they are
  */

@@ -157,6 +157,11 @@ function parseKey(text: string, where: string): Buffer {
   return key;
 }
 
+/** The context of a {@link KeyVault}'s value. */
+export function vaultContext(name: string): string {
+  return `secret:${name}`;
+}
+
 /** Named values that lie sealed in the store: the network's private keys, for example. The name is bound into each box. */
 export class KeyVault {
   readonly #db: Kysely<EngineTables>;
@@ -172,12 +177,12 @@ export class KeyVault {
   async load<T>(name: string): Promise<T | undefined> {
     const { rows } = await sql<{ box: Buffer }>`SELECT box FROM secret WHERE name = ${name}`.execute(this.#db);
     const box = rows[0]?.box;
-    return box === undefined ? undefined : (JSON.parse(this.#secrets.decryptText(box, `secret:${name}`)) as T);
+    return box === undefined ? undefined : (JSON.parse(this.#secrets.decryptText(box, vaultContext(name))) as T);
   }
 
   /** Saves a value, in place of an older one. */
   async save(name: string, value: unknown): Promise<void> {
-    const box = this.#secrets.encrypt(JSON.stringify(value), `secret:${name}`);
+    const box = this.#secrets.encrypt(JSON.stringify(value), vaultContext(name));
     await sql`INSERT INTO secret (name, box) VALUES (${name}, ${box})
       ON CONFLICT (name) DO UPDATE SET box = excluded.box, updated_at = now()`.execute(this.#db);
   }

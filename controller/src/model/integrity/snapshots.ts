@@ -1,7 +1,8 @@
-import { isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
+import { dirname, isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
 import { apiError, fieldError } from "@sallyport/api";
 import { BackupError } from "../../store/backup/backup-file.ts";
 import { writeBackup } from "../../store/backup/write-backup.ts";
+import { makeFolder } from "../../store/make-folder.ts";
 import type { ModelContext } from "../context.ts";
 
 /** How far apart snapshots are made. */
@@ -35,12 +36,7 @@ export class Snapshots {
       throw apiError("RATE_LIMITED", undefined, { headers: { "retry-after": String(seconds) } });
     }
     this.#last = now;
-    const made = writeBackup({
-      connection: this.#ctx.store.connection,
-      file,
-      signal: this.#stopping.signal,
-      log: this.#ctx.log,
-    });
+    const made = this.#write(file);
     this.#running = made.catch(() => undefined);
     try {
       const { rows, bytes } = await made;
@@ -61,6 +57,12 @@ export class Snapshots {
   async stop(): Promise<void> {
     this.#stopping.abort(new Error("the controller was stopped"));
     await this.#running;
+  }
+
+  async #write(file: string): ReturnType<typeof writeBackup> {
+    await makeFolder(dirname(file), 0o700);
+    const { store, log } = this.#ctx;
+    return writeBackup({ connection: store.connection, file, signal: this.#stopping.signal, log });
   }
 
   #place(path: string): string {

@@ -1,6 +1,6 @@
 /**
  * The file of a backup: gzip of records. A record is a line of JSON; the bytes of a table follow lines that give their number.
- * The first line is the manifest, the last one the seal with a checksum of everything before (docs/controller.md, "Backup").
+ * The first line is the manifest, the last one the seal with a checksum of everything before (docs/controller/backup.md, "The file").
  */
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";

@@ -10,7 +10,7 @@ import { silentLogger } from "@sallyport/wire";
 import { sql } from "kysely";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { seed, seedAdmin } from "../../model/seeds.ts";
+import { seed, seedAdmin, UNUSED_NETWORK_ROWS } from "../../model/seeds.ts";
 import { openStore, type Store } from "../database.ts";
 import { KeyVault, loadSecrets, newSecretKey, SecretsError } from "../secrets.ts";
 import { type TestStore, testDatabase, testStore } from "../testing/test-store.ts";
@@ -29,7 +29,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "sallyport-backup-"));
   test = await testStore();
   await fill(test);
-  backup = join(folder, "deep", "network.backup");
+  backup = join(folder, "network.backup");
   await writeBackup({ connection: test.connection, file: backup });
 });
 afterAll(async () => {
@@ -212,6 +212,12 @@ describe("a backup", () => {
     await expect(
       writeBackup({ connection: { ...test.connection, database: "postgres" }, file: join(folder, "d") }),
     ).rejects.toThrow("holds no network");
+    await expect(writeBackup({ connection: test.connection, file: join(folder, "none", "e") })).rejects.toThrow(
+      `the folder ${join(folder, "none")} does not exist`,
+    );
+    await expect(writeBackup({ connection: test.connection, file: join(backup, "f") })).rejects.toThrow(
+      "is not a folder",
+    );
     expect((await readdir(folder)).filter((name) => name.includes("partial") || name === "b" || name === "d")).toEqual(
       [],
     );
@@ -220,7 +226,29 @@ describe("a backup", () => {
 
 describe("a restore refuses", () => {
   it("a database that is not empty", async () => {
-    await expect(restoreBackup({ connection: test.connection, file: backup })).rejects.toThrow(/is not empty \(table/);
+    await expect(restoreBackup({ connection: test.connection, file: backup })).rejects.toThrow(
+      /network in use \(table/,
+    );
+    expect(await contents(test.connection)).toMatchObject({ identity: expect.stringMatching(/^5001 /) });
+  });
+
+  it("a network in use, but replaces one that nobody has used yet", async () => {
+    const { store, connection, drop } = await testStore();
+    databases.push({ drop });
+    await seed(store);
+    await seedAdmin(store, { name: "Default Admin", username: "other", passwordHash: "$argon2id$y" });
+    await sql`INSERT INTO service (id, name, encryption_required) VALUES ('s', 'mine', true)`.execute(store.db);
+    const restore = () => restoreBackup({ connection, file: backup, unused: UNUSED_NETWORK_ROWS });
+    await expect(restore()).rejects.toThrow("network in use (table service has rows)");
+    await sql`DELETE FROM service`.execute(store.db);
+    await sql`INSERT INTO config_type (id, name, schema) VALUES ('own', 'own', '{}')`.execute(store.db);
+    await expect(restore()).rejects.toThrow(/table config_type has more than the \d+ rows of a new network/);
+    await sql`DELETE FROM config_type WHERE id = 'own'`.execute(store.db);
+    await sql`INSERT INTO controller_epoch (epoch, holder, wal_timeline) VALUES ('e', 'h', '1')`.execute(store.db);
+    await restore();
+    expect(await contents(connection)).toEqual(await contents(test.connection));
+    const { rows } = await sql`SELECT 1 FROM controller_epoch UNION ALL SELECT 1 FROM change_log`.execute(store.db);
+    expect(rows).toEqual([]);
   });
 
   it("a backup of a newer schema", async () => {

@@ -9,12 +9,21 @@ import { migrations } from "../migrations/all.ts";
 import { longWorkPool } from "../postgres/long-work.ts";
 import { reasonOf } from "../postgres/store-error.ts";
 import { BackupError, type Manifest, readBackupFile } from "./backup-file.ts";
-import { type BackupTable, columnList, quoted, tablesInOrder } from "./tables.ts";
+import { type BackupTable, columnList, isInBackups, OF_ONE_LIFE, quoted, tablesInOrder } from "./tables.ts";
+
+/** The table of what only the secret key decrypts. */
+const SECRETS = "secret";
+const ANOTHER_DATABASE =
+  "name a new folder (database.dir) or an empty database (database.url) in the configuration, or remove the old one";
 
 export interface RestoreOptions {
-  /** An empty database. */
+  /** A database that is empty or holds a network that nobody has used yet. */
   readonly connection: pg.ClientConfig;
   readonly file: string;
+  /**
+   * The most rows that each table has in a network that nobody has used yet. Tables that are not listed are empty there. Default: every table is empty.
+   */
+  readonly unused?: Readonly<Record<string, number>>;
   /** How long the server may take to answer a short query; default five seconds. */
   readonly answerMs?: number;
   readonly log?: Logger;
@@ -27,13 +36,27 @@ export interface RestoreReport {
   readonly upgraded: readonly string[];
 }
 
-/** Reads the whole file and compares its checksum. @throws BackupError; also when this program is older than the backup's schema */
-export async function verifyBackup(file: string): Promise<Manifest> {
+/** A value that a backup holds encrypted, under the name that is bound into it. */
+export interface EncryptedValue {
+  readonly name: string;
+  readonly box: Buffer;
+}
+
+/**
+ * Reads the whole file and compares its checksum.
+ * @param requireReadable throws when the secret key does not decrypt a value of the table `secret`; called after the checksum was found right
+ * @throws BackupError; also when this program is older than the backup's schema
+ */
+export async function verifyBackup(file: string, requireReadable?: (value: EncryptedValue) => void): Promise<Manifest> {
   let manifest: Manifest | undefined;
+  let table: string | undefined;
   const counted = new Set<string>();
+  const secretRows: Buffer[] = [];
   for await (const part of readBackupFile(file)) {
     if ("manifest" in part) manifest = part.manifest;
+    else if ("table" in part) table = part.table;
     else if ("end" in part) counted.add(part.end);
+    else if (table === SECRETS && requireReadable) secretRows.push(Buffer.from(part.bytes));
   }
   const missing = manifest?.tables.filter(({ name }) => !counted.has(name)) ?? [];
   if (manifest === undefined || missing.length > 0) {
@@ -46,22 +69,41 @@ export async function verifyBackup(file: string): Promise<Manifest> {
       `${file} was made by a newer version: it has the migration ${unknown.join(", ")}, this program knows them up to ${migrations.at(-1)?.id}. Restore it with that version`,
     );
   }
+  if (requireReadable) for (const value of encryptedValues(secretRows, manifest)) requireReadable(value);
   return manifest;
 }
 
+/** The rows of the table `secret` in COPY's text form: columns between tabs, bytes as `\\\\x` and hexadecimal digits. */
+function encryptedValues(chunks: readonly Buffer[], manifest: Manifest): EncryptedValue[] {
+  const columns = manifest.tables.find(({ name }) => name === SECRETS)?.columns ?? [];
+  const [nameAt, boxAt] = [columns.indexOf("name"), columns.indexOf("box")];
+  const lines = Buffer.concat(chunks).toString("utf8").split("\n").slice(0, -1);
+  return lines.map((line) => {
+    const values = line.split("\t");
+    return { name: values[nameAt] ?? "", box: Buffer.from((values[boxAt] ?? "").replace(/^\\*x/, ""), "hex") };
+  });
+}
+
 /**
- * Fills an empty database from a backup: the file is checked first, the schema of the backup made, all rows loaded in one transaction with every constraint in
- * force, and the schema brought up to date. When it fails, the database holds nothing but the empty schema, and the call can be repeated.
+ * Fills an empty database from a backup, or replaces a network that nobody has used yet: the file is checked first, the schema of the backup made, all rows
+ * loaded in one transaction with every constraint in force, and the schema brought up to date. When it fails, the database holds what it held before (and the
+ * empty schema), and the call can be repeated.
  * @throws BackupError when the file or the database does not fit; MigrationError
  */
-export async function restoreBackup({ connection, file, answerMs, log }: RestoreOptions): Promise<RestoreReport> {
+export async function restoreBackup({
+  connection,
+  file,
+  unused = {},
+  answerMs,
+  log,
+}: RestoreOptions): Promise<RestoreReport> {
   const manifest = await verifyBackup(file);
   const disk = { isAwaited: false };
   const isWaitingForServer = () => !disk.isAwaited;
   const pool = longWorkPool(connection, "sallyport restore", { answerMs, isWaitingForServer, log });
   const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });
   try {
-    await requireEmpty(pool, manifest);
+    await requireUnused(pool, manifest, unused);
     await migrate(
       db,
       migrations.filter(({ id }) => manifest.migrations.includes(id)),
@@ -79,17 +121,19 @@ export async function restoreBackup({ connection, file, answerMs, log }: Restore
   }
 }
 
-async function requireEmpty(pool: pg.Pool, manifest: Manifest): Promise<void> {
+async function requireUnused(pool: pg.Pool, manifest: Manifest, unused: RestoreOptions["unused"] = {}): Promise<void> {
   const { rows } = await pool.query<{ name: string }>(
     `SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p')`,
   );
   for (const { name } of rows) {
-    if (name === "schema_migration") continue;
-    const { rows: found } = await pool.query(`SELECT 1 FROM ${quoted(name)} LIMIT 1`);
-    if (found.length > 0) {
+    if (!isInBackups(name)) continue;
+    const most = unused[name] ?? 0;
+    const { rows: found } = await pool.query(`SELECT 1 FROM ${quoted(name)} LIMIT ${most + 1}`);
+    if (found.length > most) {
+      const content = most === 0 ? "has rows" : `has more than the ${most} rows of a new network`;
       throw new BackupError(
-        `the database is not empty (table ${name} has rows), and a restore never replaces anything: give a new database or data folder`,
+        `the database holds a network in use (table ${name} ${content}). A restore never replaces one: ${ANOTHER_DATABASE}`,
       );
     }
   }
@@ -98,7 +142,7 @@ async function requireEmpty(pool: pg.Pool, manifest: Manifest): Promise<void> {
   const further = done.filter(({ id }) => !manifest.migrations.includes(id));
   if (further.length > 0) {
     throw new BackupError(
-      `the empty database has a newer schema than the backup (${further.map(({ id }) => id).join(", ")}): give a new database or data folder`,
+      `the database has a newer schema than the backup (${further.map(({ id }) => id).join(", ")}): ${ANOTHER_DATABASE}`,
     );
   }
 }
@@ -115,8 +159,8 @@ async function load(
     await client.query("SET CONSTRAINTS ALL DEFERRED");
     const present = await tablesInOrder(client);
     requireSameTables(present, manifest, file);
-    const names = present.map(({ name }) => quoted(name)).join(", ");
-    // What migrations put in, the backup has. Tables that it leaves out may refer to these: they are empty.
+    const names = [...present.map(({ name }) => name), ...OF_ONE_LIFE].map(quoted).join(", ");
+    // What migrations or `init` put in, the backup has.
     await client.query(`TRUNCATE ${names} CASCADE`);
     // What triggers derive is in the backup; constraints are no triggers of the user's, and stay.
     for (const { name } of present) await client.query(`ALTER TABLE ${quoted(name)} DISABLE TRIGGER USER`);

@@ -10,7 +10,16 @@ export interface BackupTable {
  * Not kept: the change log (it serves programs that run, and names transactions of one server), who works on the database (without it a restored one
  * begins a new life), the record of migrations (the manifest lists them, and restoring applies them), and logins in progress.
  */
-const LEFT_OUT = ["change_log", "schema_migration", "controller_epoch", "oidc_login"];
+const MIGRATIONS = "schema_migration";
+const LEFT_OUT = ["change_log", MIGRATIONS, "controller_epoch", "oidc_login"];
+
+/** Tables whose rows belong to one life of a database: a restore removes them. */
+export const OF_ONE_LIFE: readonly string[] = LEFT_OUT.filter((table) => table !== MIGRATIONS);
+
+/** Whether backups hold the rows of this table. */
+export function isInBackups(table: string): boolean {
+  return !LEFT_OUT.includes(table);
+}
 
 /** Settings that mean something in one server only. */
 export const LEFT_OUT_SETTINGS = ["change-log-pruned"];

@@ -8,7 +8,6 @@ import { createGzip } from "node:zlib";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
 import { to as copyTo } from "pg-copy-streams";
-import { makeFolder } from "../make-folder.ts";
 import { watchLongWork } from "../postgres/long-work.ts";
 import { withClient } from "../postgres/store-client.ts";
 import { reasonOf } from "../postgres/store-error.ts";
@@ -17,7 +16,7 @@ import { type BackupTable, columnList, LEFT_OUT_SETTINGS, quoted, tablesInOrder 
 
 export interface BackupOptions {
   readonly connection: pg.ClientConfig;
-  /** Where to write; its folder is made if needed. A file that exists is never replaced. */
+  /** Where to write, in a folder that exists. A file that exists is never replaced. */
   readonly file: string;
   readonly signal?: AbortSignal;
   /** How long the server may take to answer a short query; default five seconds. */
@@ -50,7 +49,7 @@ const SESSION = [
  * @throws BackupError when the file exists or cannot be written, or the database does not hold this controller's schema
  */
 export async function writeBackup({ connection, file, signal, answerMs, log }: BackupOptions): Promise<BackupReport> {
-  await makeFolder(dirname(file), 0o700);
+  await requireFolder(file);
   if (await stat(file).catch(() => undefined)) throw exists(file);
   const partial = join(dirname(file), `.backup-${randomBytes(6).toString("hex")}.partial`);
   try {
@@ -83,6 +82,16 @@ export async function writeBackup({ connection, file, signal, answerMs, log }: B
   } finally {
     await rm(partial, { force: true });
   }
+}
+
+async function requireFolder(file: string): Promise<void> {
+  const folder = dirname(file);
+  const found = await stat(folder).catch((error: NodeJS.ErrnoException) => error);
+  if (found instanceof Error) {
+    if (found.code === "ENOENT") throw new BackupError(`the folder ${folder} does not exist: create it first`);
+    throw new BackupError(`the folder ${folder} cannot be used (${found.code})`, { cause: found });
+  }
+  if (!found.isDirectory()) throw new BackupError(`${folder} is not a folder: choose another place for the backup`);
 }
 
 async function dump(
