@@ -48,7 +48,7 @@ it("backup and restore move a network to another folder; init ends where no fold
   expect((await readdir(join(folder, "b"))).toSorted()).toEqual(["controller.yml", "secret.key"]);
 
   await copyFile(join(folder, "a", "secret.key"), join(folder, "b", "secret.key"));
-  // What a package or a hurried administrator did before: a network that nobody has used.
+  // A package or a hurried administrator has run init before.
   expect((await run("init", "--config", "b/controller.yml")).status).toBe(0);
   expect(await restore()).toMatchObject({ status: 0, text: expect.stringContaining("decrypts the backup's secrets") });
   const roots = (await run("pki", "status", "a/controller.yml")).text;

@@ -43,7 +43,7 @@ export async function backupNetwork(
 }
 
 /**
- * `sallyport-controller restore`: into a database that holds nothing, or a network that nobody has used yet.
+ * `sallyport-controller restore`: into a database that holds nothing, or an unused network.
  * @throws BackupError, SecretsError when the secret key does not belong to the backup, DatabaseHeldError, ConfigError
  */
 export async function restoreNetwork(

@@ -98,8 +98,8 @@ export const USAGE = `Usage:
       Writes the whole database to the new file BACKUP, in a folder that exists. The controller may run.
       BACKUP does not contain the secret key.
   sallyport-controller restore FILE --from BACKUP
-      Fills the database of the configuration FILE from BACKUP. The database must be empty, or hold a network that nobody
-      has used yet. The secret key of the configuration must be that of the backup's network.
+      Fills the database of the configuration FILE from BACKUP. The database must be empty, or hold an unused network.
+      The secret key of the configuration must be that of the backup's network.
   sallyport-controller admin reset FILE [--identity NAME] [--username NAME] [--generate] [--own-policy]
       Restores access for an administrator: sets a new password, enables the identity, removes MFA, ends API sessions.
       The controller may run. The command asks for the password, or reads one line if standard input is not a terminal.

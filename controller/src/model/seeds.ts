@@ -48,7 +48,7 @@ export const FIXED_CONFIG_TYPES: readonly FixedConfigType[] = [
 ];
 
 /**
- * The most rows that the tables have in a network that nobody has used yet: what `init` and the first start write. A restore may replace such a network.
+ * The most rows that the tables have in an unused network: what `init` and the first start write. A restore may replace such a network.
  */
 export const UNUSED_NETWORK_ROWS: Readonly<Record<string, number>> = {
   auth_policy: 1,

@@ -232,7 +232,7 @@ describe("a restore refuses", () => {
     expect(await contents(test.connection)).toMatchObject({ identity: expect.stringMatching(/^5001 /) });
   });
 
-  it("a network in use, but replaces one that nobody has used yet", async () => {
+  it("a network in use, but replaces an unused one", async () => {
     const { store, connection, drop } = await testStore();
     databases.push({ drop });
     await seed(store);

@@ -17,11 +17,11 @@ const ANOTHER_DATABASE =
   "name a new folder (database.dir) or an empty database (database.url) in the configuration, or remove the old one";
 
 export interface RestoreOptions {
-  /** A database that is empty or holds a network that nobody has used yet. */
+  /** A database that is empty or holds an unused network. */
   readonly connection: pg.ClientConfig;
   readonly file: string;
   /**
-   * The most rows that each table has in a network that nobody has used yet. Tables that are not listed are empty there. Default: every table is empty.
+   * The most rows that each table has in an unused network. Tables that are not listed are empty there. Default: every table is empty.
    */
   readonly unused?: Readonly<Record<string, number>>;
   /** How long the server may take to answer a short query; default five seconds. */
@@ -85,7 +85,7 @@ function encryptedValues(chunks: readonly Buffer[], manifest: Manifest): Encrypt
 }
 
 /**
- * Fills an empty database from a backup, or replaces a network that nobody has used yet: the file is checked first, the schema of the backup made, all rows
+ * Fills an empty database from a backup, or replaces an unused network: the file is checked first, the schema of the backup made, all rows
  * loaded in one transaction with every constraint in force, and the schema brought up to date. When it fails, the database holds what it held before (and the
  * empty schema), and the call can be repeated.
  * @throws BackupError when the file or the database does not fit; MigrationError
