@@ -228,7 +228,14 @@ export async function startController(options: ControllerOptions): Promise<Contr
       onAnswered: (answer) => metrics.answered(answer),
     });
     stops.push({ name: "http", stop: () => http.close() });
-    const unmeasure = measureController({ metrics, store, model, fabric, http });
+    const unmeasure = measureController({
+      metrics,
+      store,
+      model,
+      fabric,
+      http,
+      productVersion: options.productVersion,
+    });
     stops.push({ name: "metrics", stop: unmeasure });
     const usage = "Bytes of circuits, as routers reported them since the start";
     metrics.gauge("sallyport_usage_bytes", usage, () => events.usage.byCounter(), "counter");

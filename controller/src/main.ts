@@ -1,6 +1,8 @@
 #!/usr/bin/env -S node --max-semi-space-size=16 --heap-growing-percent=50
-import { readFile } from "node:fs/promises";
 import { ConfigError } from "@sallyport/config-file";
+import { productVersion } from "@sallyport/program/build-info";
+import { createLogger } from "@sallyport/program/logging";
+import { withoutSecrets } from "@sallyport/program/secret-texts";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
 import {
   type CommandContext,
@@ -10,7 +12,6 @@ import {
   USAGE,
   UsageError,
 } from "./commands/command-line.ts";
-import { createLogger, withoutSecrets } from "./config/logging.ts";
 import { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
 
 /** Runs one command line to its end and answers the exit status. An error becomes one message on standard error. */
@@ -31,7 +32,7 @@ async function execute(command: ControllerCommand, env: NodeJS.ProcessEnv): Prom
       process.stdout.write(USAGE);
       return ExitStatus.Done;
     case "version":
-      process.stdout.write(`sallyport-controller ${await productVersion()} (protocol ${PROTOCOL_VERSION})\n`);
+      process.stdout.write(`sallyport-controller ${productVersion(import.meta.url)} (protocol ${PROTOCOL_VERSION})\n`);
       return ExitStatus.Done;
     case "init": {
       const { initNetwork } = await import("./commands/init.ts");
@@ -57,13 +58,13 @@ async function execute(command: ControllerCommand, env: NodeJS.ProcessEnv): Prom
     }
     case "run": {
       const { runController } = await import("./commands/run.ts");
-      return runController(command.file, { env, productVersion: await productVersion() });
+      return runController(command.file, { env, productVersion: productVersion(import.meta.url) });
     }
   }
 }
 
 function commandContext(env: NodeJS.ProcessEnv): CommandContext {
-  return { env, say: (line) => process.stdout.write(`${line}\n`), log: createLogger("warn") };
+  return { env, say: (line) => process.stdout.write(`${line}\n`), log: createLogger({ level: "warn" }) };
 }
 
 function statusOf(error: unknown): number {
@@ -71,11 +72,6 @@ function statusOf(error: unknown): number {
   if (error instanceof ConfigError) return ExitStatus.Configuration;
   if (error instanceof DatabaseHeldError) return ExitStatus.Held;
   return ExitStatus.Failed;
-}
-
-async function productVersion(): Promise<string> {
-  const text = await readFile(new URL("../package.json", import.meta.url), "utf8");
-  return String((JSON.parse(text) as { version: string }).version);
 }
 
 function complain(text: string): void {

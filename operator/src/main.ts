@@ -1,11 +1,11 @@
 #!/usr/bin/env -S node --max-opt=1 --max-semi-space-size=4 --heap-growing-percent=30
-import { readFile } from "node:fs/promises";
 import { errorText } from "@sallyport/async";
-import { withoutSecrets } from "./program/secret-texts.ts";
+import { productVersion } from "@sallyport/program/build-info";
+import { withoutSecrets } from "@sallyport/program/secret-texts";
 import { parseCommand, SettingsError, USAGE } from "./program/settings.ts";
 
 async function main(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const version = await ownVersion();
+  const version = productVersion(import.meta.url);
   const command = parseCommand(args, env, version);
   switch (command.name) {
     case "help":
@@ -31,11 +31,6 @@ async function main(args: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
       return await uninstallCheck(command.settings, version);
     }
   }
-}
-
-async function ownVersion(): Promise<string> {
-  const text = await readFile(new URL("../package.json", import.meta.url), "utf8");
-  return String((JSON.parse(text) as { version: string }).version);
 }
 
 if (import.meta.main) {

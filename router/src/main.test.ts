@@ -96,7 +96,7 @@ describe("sallyport-router", { timeout: 120_000 }, () => {
     await configure(1);
     expect(await startWith({ SALLYPORT_LOG_LEVEL: "loud" }, "run", "router.yml").ended).toMatchObject({
       code: 1,
-      err: expect.stringContaining("SALLYPORT_LOG_LEVEL must be one of debug, info, warn, error, found loud"),
+      err: expect.stringContaining("SALLYPORT_LOG_LEVEL must be one of debug, info, warn, error, found"),
     });
   });
 

@@ -3,9 +3,11 @@ import { errorText } from "@sallyport/async";
 import "./lifecycle/young-generation.ts";
 import { readFile } from "node:fs/promises";
 import { ConfigError, formatPath, formatProblem } from "@sallyport/config-file";
+import { productVersion } from "@sallyport/program/build-info";
+import { createLogger, type LevelledLogger } from "@sallyport/program/logging";
+import { logSettings } from "@sallyport/program/logging/level";
 import { type LoadedRouterConfig, loadRouterConfig } from "@sallyport/router-config";
 import { IdentityError, PROTOCOL_VERSION } from "@sallyport/wire";
-import { type Logger as Pino, pino } from "pino";
 import { status } from "./agent/status.ts";
 import { checkRouter } from "./config/check.ts";
 import { parseCommand, type RouterCommand, USAGE } from "./config/command-line.ts";
@@ -30,7 +32,7 @@ async function main(command: RouterCommand): Promise<number> {
       process.stderr.write(`sallyport-router: ${command.problem}\n\n${USAGE}`);
       return 2;
     case "version":
-      process.stdout.write(`sallyport-router ${await ownVersion()} (protocol ${PROTOCOL_VERSION})\n`);
+      process.stdout.write(`sallyport-router ${productVersion(import.meta.url)} (protocol ${PROTOCOL_VERSION})\n`);
       return 0;
     case "create-config":
       process.stdout.write(createConfig(command));
@@ -50,27 +52,27 @@ async function main(command: RouterCommand): Promise<number> {
 }
 
 async function run(command: Extract<RouterCommand, { name: "run" }>): Promise<number> {
-  const log = logger(command.verbose);
+  const log = createLogger(logSettings(process.env, command));
   const { config, placeOf, idle } = await load(command.file, log);
   for (const remark of idleRemarks(idle)) {
     log.warn({ key: formatPath(remark.path) }, formatRemark(remark, { file: command.file, placeOf }));
   }
   const stop = stopSignals();
+  const version = productVersion(import.meta.url);
   const agent = {
-    version: await ownVersion(),
     setLogLevel: (level: string) => {
       log.level = level;
     },
     shutDown: () => process.kill(process.pid, "SIGTERM"),
   };
-  const options = { config, configFile: command.file, placeOf, baseDir, log, extend: command.extend, agent };
+  const options = { config, configFile: command.file, placeOf, baseDir, log, extend: command.extend, version, agent };
   const router = await startRouter(options).catch((error: unknown) => {
     if (!(error instanceof IdentityError) || error.code !== "IDENTITY_UNREADABLE") throw error;
     throw new IdentityError(error.code, `${error.message}; if the router is not enrolled yet, ${HOW_TO_ENROLL}`, {
       cause: error,
     });
   });
-  log.info({ routerId: router.id, version: agent.version, protocol: PROTOCOL_VERSION }, "the router is running");
+  log.info({ routerId: router.id, version, protocol: PROTOCOL_VERSION }, "the router is running");
   const failed = router.online.then(
     () => new Promise<never>(() => {}),
     (error: unknown) => error,
@@ -105,7 +107,7 @@ async function check(file: string): Promise<number> {
 
 async function enroll(command: Extract<RouterCommand, { name: "enroll" }>): Promise<number> {
   const { file, jwtFile, ifNeeded, expectId, configuredEndpoints, algorithm } = command;
-  const log = logger(command.verbose);
+  const log = createLogger(logSettings(process.env, command));
   const { config } = await load(file, log);
   const options = {
     config,
@@ -127,7 +129,7 @@ async function enroll(command: Extract<RouterCommand, { name: "enroll" }>): Prom
 }
 
 async function extend(command: Extract<RouterCommand, { name: "extend" }>): Promise<number> {
-  const log = logger(command.verbose);
+  const log = createLogger(logSettings(process.env, command));
   const { config } = await load(command.file, log);
   const { validTo, by } = await extendRouter({ config, configFile: command.file, baseDir, log });
   const who = by === "running" ? "the running router has renewed its certificates" : "the certificates are renewed";
@@ -135,7 +137,7 @@ async function extend(command: Extract<RouterCommand, { name: "extend" }>): Prom
   return 0;
 }
 
-async function load(file: string, log: Pino): Promise<LoadedRouterConfig> {
+async function load(file: string, log: LevelledLogger): Promise<LoadedRouterConfig> {
   const loaded = await loadRouterConfig(file);
   for (const warning of loaded.warnings) log.warn({ key: warning.path }, formatProblem(warning, file));
   return loaded;
@@ -147,20 +149,6 @@ async function readToken(file: string): Promise<string> {
   } catch (cause) {
     throw new Error(`the token file of --jwt cannot be read: ${errorText(cause)}`, { cause });
   }
-}
-
-/** The same shape of lines as the controller's: level by name, time in ISO 8601, message last. */
-function logger(verbose: boolean): Pino {
-  const level = verbose ? "debug" : process.env.SALLYPORT_LOG_LEVEL || "info";
-  if (!Object.hasOwn(pino.levels.values, level)) {
-    throw new Error(`SALLYPORT_LOG_LEVEL must be one of debug, info, warn, error, found ${level}`);
-  }
-  return pino({
-    level,
-    base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label) => ({ level: label }) },
-  });
 }
 
 /** The first signal to stop, and what is aborted by the second. */
@@ -176,12 +164,6 @@ function stopSignals(): { readonly first: Promise<NodeJS.Signals>; readonly seco
     }
   });
   return { first, second: second.signal };
-}
-
-async function ownVersion(): Promise<string> {
-  const text = await readFile(new URL("../package.json", import.meta.url), "utf8");
-  const { version } = JSON.parse(text) as { version: string };
-  return version;
 }
 
 main(parseCommand(process.argv.slice(2))).then(

@@ -73,7 +73,13 @@ link:
   dialers: [{ binding: transport, groups: [b], startupDelay: 0s${bind} }]
 listeners: [{ binding: edge, address: "tls:127.0.0.1:${port}", options: { advertise: "localhost:${port}" } }${o.listeners ?? ""}]
 ${o.more ?? ""}`);
-  const made = await startRouter({ config, configFile: join(dir, "router.yml"), baseDir: dir, log: silentLogger });
+  const made = await startRouter({
+    config,
+    configFile: join(dir, "router.yml"),
+    baseDir: dir,
+    log: silentLogger,
+    version: "1.2.3",
+  });
   started.push(made);
   return made;
 }
@@ -196,7 +202,10 @@ describe("a router", () => {
       return await text(answer);
     };
     expect(await figures("r1", "metrics: { enableDataDelayMetric: true }\n")).toContain("long_data_queue_time");
-    expect(await figures("r2", "")).not.toContain("long_data_queue_time");
+    const plain = await figures("r2", "");
+    expect(plain).not.toContain("long_data_queue_time");
+    const labels = `program="router",version="1.2.3",node="${process.versions.node}"`;
+    expect(plain).toContain(`sallyport_build_info{${labels}} 1\n`);
   });
 
   it("tells controllers of this machine's interfaces, unless that is disabled", async () => {

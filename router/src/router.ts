@@ -38,8 +38,10 @@ export interface RouterOptions {
   readonly log: Logger;
   /** Renew the certificates at once. */
   readonly extend?: boolean;
-  /** What local tools are told and may do; without it there is no socket for them. */
-  readonly agent?: Pick<AgentParts, "version" | "setLogLevel" | "shutDown">;
+  /** Of the program, not of the protocol. */
+  readonly version: string;
+  /** What local tools may do; without it there is no socket for them. */
+  readonly agent?: Pick<AgentParts, "setLogLevel" | "shutDown">;
 }
 
 /** A running router. */
@@ -110,13 +112,14 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   if (edge !== undefined) later.edge = edge;
   const checks = health(context, { controllers, links: links.manager });
   const readiness = new Readiness(controllers);
-  await web(context, { health: checks, readiness, metrics });
+  await web(context, { health: checks, readiness, metrics, version: o.version });
   const quiesce = quiescing(context, controllers);
   const { online, renewal } = await joinNetwork(context, { controllers, extend: o.extend === true });
   if (o.agent !== undefined) {
     debugSignals(context, { forwarder, endCpuProfile });
     await agent(context, {
       ...o.agent,
+      version: o.version,
       controllers,
       control,
       forwarder,

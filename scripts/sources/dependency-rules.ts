@@ -135,11 +135,18 @@ export const RULES: readonly DependencyRule[] = [
       ASYNC,
       "packages/api/",
       "packages/config-file/",
+      "packages/program/",
       "packages/router-config/",
       "packages/wire/",
       "packages/sdk/",
     ],
     why: "the tunneler reaches the network by the SDK or by an overlay that it is given",
+  },
+  {
+    from: "packages/program/",
+    may: [],
+    packages: ["node:fs", "pino"],
+    why: "what every program does around its work knows nothing of that work",
   },
   {
     from: "packages/config-file/",

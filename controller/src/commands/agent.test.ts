@@ -1,17 +1,20 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createLogger } from "@sallyport/program/logging";
 import { AgentOp } from "@sallyport/wire/agent/protocol";
 import { askAgent } from "@sallyport/wire/agent/socket";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { createLogger } from "../config/logging.ts";
 import { startAgent } from "./run.ts";
 
 let folder: string;
 let path: string;
 let stop: (() => Promise<void>) | undefined;
 const lines: string[] = [];
-const log = createLogger("warn", { write: (line) => void lines.push(line) });
+const log = createLogger({
+  level: "warn",
+  destination: { write: (line) => void lines.push(line) },
+});
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "sallyport-controller-agent-"));

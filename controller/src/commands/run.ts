@@ -1,8 +1,8 @@
 import { formatProblem } from "@sallyport/config-file";
 import { readControllerConfigFile } from "@sallyport/controller-config";
+import { createLogger, type LevelledLogger } from "@sallyport/program/logging";
 import type { Logger } from "@sallyport/wire";
 import { Agent } from "@sallyport/wire/agent";
-import { createLogger, type LevelledLogger, logDestination } from "../config/logging.ts";
 import { type Controller, startController } from "../controller.ts";
 import { ExitStatus } from "./command-line.ts";
 
@@ -17,7 +17,7 @@ export async function runController(
   { env, productVersion }: { readonly env: NodeJS.ProcessEnv; readonly productVersion: string },
 ): Promise<number> {
   const { config, warnings, placeOf } = await readControllerConfigFile(file, env);
-  const log = createLogger(config.log.level, logDestination(config.log.format));
+  const log = createLogger(config.log);
   for (const warning of warnings) log.warn({ file }, formatProblem(warning, file));
   let controller: Controller | undefined;
   let agent: Agent | undefined;

@@ -82,12 +82,17 @@ describe("figures", () => {
 
   it("are served on an address of their own, and beside the APIs to one certificate only", async () => {
     const metrics = new ControllerMetrics();
+    metrics.collectProcess("1.2.3");
     const listens = vi.spyOn(Server.prototype, "listen");
     const listener = await startMetricsListener({ host: "127.0.0.1", port: 0, metrics, log: silentLogger });
     const [server] = listens.mock.contexts as Server[];
     listens.mockRestore();
     for (let i = 0; i < 2; i++) server?.emit("error", new Error("accept EMFILE"));
-    expect((await fetchText(listener.port, "/metrics")).text).toContain("# TYPE sallyport_http_requests_total counter");
+    const { text } = await fetchText(listener.port, "/metrics");
+    expect(text).toContain("# TYPE sallyport_http_requests_total counter");
+    expect(text).toContain(
+      `sallyport_build_info{program="controller",version="1.2.3",node="${process.versions.node}"} 1\n`,
+    );
     expect((await fetchText(listener.port, "/")).status).toBe(404);
     await listener.close();
 

@@ -1,4 +1,5 @@
 /** The figures of a controller for Prometheus; their names and meaning are listed in docs/controller.md, "Metrics". */
+import { BUILD_INFO, buildInfoLabels } from "@sallyport/program/build-info";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 
 /** One request that was answered. */
@@ -64,8 +65,10 @@ export class ControllerMetrics {
     "what",
   );
 
-  /** Adds figures of the process: CPU, memory, event loop, garbage collection. Once per process. */
-  collectProcess(): void {
+  /** Adds figures of the process: version, CPU, memory, event loop, garbage collection. Once per process. */
+  collectProcess(version: string): void {
+    const labels = buildInfoLabels("controller", version);
+    new Gauge({ ...BUILD_INFO, labelNames: Object.keys(labels), registers: [this.registry] }).set(labels, 1);
     // A look at the delay of the event loop each 100 ms: one each 10 ms takes more of a processor than all else at rest.
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: 100 });
   }

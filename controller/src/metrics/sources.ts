@@ -101,9 +101,10 @@ export function measureController(o: {
   readonly model: Model;
   readonly fabric: MetricSources["fabric"];
   readonly http: { readonly connections: number };
+  readonly productVersion: string;
 }): () => void {
   const { metrics, store, model, fabric, http } = o;
-  metrics.collectProcess();
+  metrics.collectProcess(o.productVersion);
   return connectMetrics(metrics, {
     counts: () => summarize(store.db),
     pool: store.pool,

@@ -76,7 +76,13 @@ export function describeEnds(scene: BytesScene, idle: () => EdgeConnection): voi
     it("is nothing when they have ended, by either end and in any way", async () => {
       const file = await scene.network.enrollRouter("r3");
       const { config } = await loadRouterConfig(file);
-      router = await startRouter({ config, configFile: file, baseDir: scene.folder, log: silentLogger });
+      router = await startRouter({
+        config,
+        configFile: file,
+        baseDir: scene.folder,
+        log: silentLogger,
+        version: "0.0.0",
+      });
       await router.online;
       const { data } = await scene.network.management.listEdgeRouterPolicies({
         query: { filter: 'name = "churn-client"' },

@@ -27,6 +27,13 @@ test("queues count under the names of other controllers", async () => {
   queue.close();
 });
 
+test("the build is named", async () => {
+  const metrics = new Metrics();
+  metrics.collectProcess("1.2.3");
+  const labels = `program="operator",version="1.2.3",node="${process.versions.node}"`;
+  expect(await sampleOf(metrics, `sallyport_build_info{${labels}}`)).toBe(1);
+});
+
 test("reconciles count by their end, zero from the start", async () => {
   const metrics = new Metrics();
   const worker = metrics.worker("router", 4);

@@ -1,3 +1,4 @@
+import { BUILD_INFO, buildInfoLabels } from "@sallyport/program/build-info";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { TransportMetrics } from "./client/transport.ts";
 import { DROP_REASONS, type DropReason, type EventMetrics } from "./events/event-writes.ts";
@@ -108,8 +109,10 @@ export class Metrics implements TransportMetrics, ReflectorMetrics, EventMetrics
     );
   }
 
-  /** Adds figures of the process: CPU, memory, event loop, garbage collection. Once per process. */
-  collectProcess(): void {
+  /** Adds figures of the process: version, CPU, memory, event loop, garbage collection. Once per process. */
+  collectProcess(version: string): void {
+    const labels = buildInfoLabels("operator", version);
+    new Gauge({ ...BUILD_INFO, labelNames: Object.keys(labels), registers: [this.registry] }).set(labels, 1);
     // A look at the delay of the event loop each 100 ms: one each 10 ms takes more of a processor than all else at rest.
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: 100 });
   }

@@ -1,23 +1,25 @@
+import { createLogger } from "@sallyport/program/logging";
 import { findCluster } from "../kube/client/cluster.ts";
 import { HttpKubeClient } from "../kube/client/http-client.ts";
 import { LeadershipLostError, leaseOwner } from "../kube/election/elector.ts";
 import { Metrics } from "../kube/metrics.ts";
 import { KINDS } from "../resources/group.ts";
 import { type CheckSettings, checkInstallation, checkUninstall } from "./check.ts";
-import { createLogger } from "./logging.ts";
 import { Operator } from "./operator.ts";
 import type { ClusterSettings, OperatorSettings } from "./settings.ts";
 import { type WaitSettings, waitForResources } from "./wait.ts";
 
+/** The values of a Secret of Kubernetes. */
+const SECRET_DATA = /^data$/;
 /** Stopping takes at most this long; then the process ends anyway. */
 const STOP_LIMIT_MS = 25_000;
 
 /** Runs the operator until a signal ends it. Answers the exit status: 1 when it has to start again as a standby. */
 export async function run(settings: OperatorSettings, version: string): Promise<number> {
-  const log = createLogger(settings.logLevel);
+  const log = createLogger({ level: settings.logLevel, format: settings.logFormat, secretName: SECRET_DATA });
   const cluster = await findCluster(settings);
   const metrics = new Metrics();
-  metrics.collectProcess();
+  metrics.collectProcess(version);
   const o = { kinds: KINDS, metrics, userAgent: `sallyport-operator/${version}` };
   const client = new HttpKubeClient(cluster, o);
   // Connections of its own: a Lease that waits behind a thousand other requests is lost.

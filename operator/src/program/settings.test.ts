@@ -15,6 +15,7 @@ test("says nothing: everything has a default", () => {
     healthPort: 8080,
     resyncMs: 600_000,
     logLevel: "info",
+    logFormat: "auto",
     routerImage: "sallyport/router:1.2.3",
     controllerImage: "sallyport/controller:1.2.3",
   });

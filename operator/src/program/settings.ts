@@ -2,11 +2,9 @@ import { hostname } from "node:os";
 import { parseArgs } from "node:util";
 import { errorText } from "@sallyport/async";
 import { parseDuration } from "@sallyport/config-file/duration";
+import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "@sallyport/program/logging/level";
 import type { CheckSettings } from "./check.ts";
 import type { WaitSettings } from "./wait.ts";
-
-const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Defaults of the settings; the charts and the manifests repeat some of them (scripts/charts/charts.test.ts). */
 export const OPERATOR_DEFAULTS = {
@@ -14,6 +12,7 @@ export const OPERATOR_DEFAULTS = {
   healthPort: 8080,
   resync: "10m",
   logLevel: "info",
+  logFormat: "auto",
   waitTimeout: "5m",
   checkTimeout: "1m",
 } as const;
@@ -43,6 +42,7 @@ export interface OperatorSettings {
   readonly healthPort: number;
   readonly resyncMs: number;
   readonly logLevel: LogLevel;
+  readonly logFormat: LogFormat;
   readonly routerImage: string;
   readonly controllerImage: string;
 }
@@ -122,6 +122,11 @@ const OPTIONS = {
     env: "SALLYPORT_LOG_LEVEL",
     value: "<level>",
     meaning: `${LOG_LEVELS.join(", ")} (default: ${OPERATOR_DEFAULTS.logLevel})`,
+  },
+  "log-format": {
+    env: "SALLYPORT_LOG_FORMAT",
+    value: "<format>",
+    meaning: `json, text, or auto: text on a terminal (default: ${OPERATOR_DEFAULTS.logFormat})`,
   },
   "no-leader-election": {
     env: "SALLYPORT_NO_LEADER_ELECTION",
@@ -242,7 +247,8 @@ export function parseCommand(
       clusterId: clusterIdOf(given("cluster-id")),
       healthPort: portOf(given("health-port") ?? String(OPERATOR_DEFAULTS.healthPort)),
       resyncMs: durationOf(given("resync"), "resync time", OPERATOR_DEFAULTS.resync),
-      logLevel: levelOf(given("log-level") ?? OPERATOR_DEFAULTS.logLevel),
+      logLevel: oneOf(LOG_LEVELS, given("log-level") ?? OPERATOR_DEFAULTS.logLevel, "log level"),
+      logFormat: oneOf(LOG_FORMATS, given("log-format") ?? OPERATOR_DEFAULTS.logFormat, "log format"),
       routerImage: given("router-image") ?? `sallyport/router:${version}`,
       controllerImage: given("controller-image") ?? `sallyport/controller:${version}`,
     },
@@ -301,8 +307,8 @@ function durationOf(given: string | undefined, what: string, standard: string): 
   throw new SettingsError(`the ${what} is ${text}: expected from 1s to 24h, such as ${standard}`);
 }
 
-function levelOf(text: string): LogLevel {
-  const level = LOG_LEVELS.find((known) => known === text);
-  if (level !== undefined) return level;
-  throw new SettingsError(`the log level is ${text}: expected one of ${LOG_LEVELS.join(", ")}`);
+function oneOf<T extends string>(values: readonly T[], text: string, what: string): T {
+  const found = values.find((known) => known === text);
+  if (found !== undefined) return found;
+  throw new SettingsError(`the ${what} is ${text}: expected one of ${values.join(", ")}`);
 }

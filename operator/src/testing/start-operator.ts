@@ -1,5 +1,6 @@
 /** The operator in this process, on a fake API server with our CRDs: for tests of kinds. Networks are real ones, or whatever the test puts there. */
 import { setTimeout as delay } from "node:timers/promises";
+import { createLogger } from "@sallyport/program/logging";
 import type { NetworkSettings } from "../controller-client/network-clients.ts";
 import { DEFINITIONS } from "../kinds/definitions.ts";
 import { controllers } from "../kinds/reconcilers.ts";
@@ -11,7 +12,6 @@ import { KINDS as KUBE, type KubeObject, keyOf, type ObjectRef, type ResourceKin
 import { Metrics } from "../kube/metrics.ts";
 import { FakeApiServer, type SeenRequest } from "../kube/testing/fake-api-server.ts";
 import type { KindReconciler } from "../loop/kind-reconciler.ts";
-import { createLogger } from "../program/logging.ts";
 import { Operator } from "../program/operator.ts";
 import { parseCommand } from "../program/settings.ts";
 import { customResourceDefinition } from "../resources/crd/crd.ts";
@@ -108,7 +108,7 @@ export async function startApiServer(): Promise<FakeApiServer> {
 export async function startOperator(o: StartOptions = {}): Promise<TestOperator> {
   const server = o.server ?? (await startApiServer());
   const lines: string[] = [];
-  const log = createLogger("debug", { write: (line) => void lines.push(line) });
+  const log = createLogger({ level: "debug", destination: { write: (line) => void lines.push(line) } });
   const args = ["run", "--no-leader-election", "--pod-name", "operator-0"];
   const command = parseCommand(args, { SALLYPORT_NAMESPACES: o.namespaces?.join(",") }, "0.0.0-test");
   if (command.name !== "run") throw new TypeError("the command line of the test");

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
-import { readFile } from "node:fs/promises";
 import { errorText } from "@sallyport/async";
+import { productVersion } from "@sallyport/program/build-info";
+import { createLogger, type LevelledLogger } from "@sallyport/program/logging";
+import { logSettings } from "@sallyport/program/logging/level";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
-import { type Logger as Pino, pino } from "pino";
 import { TerminalUser } from "./login/terminal.ts";
 import { type ProgramCommand, parseCommand, USAGE } from "./program/command-line.ts";
 import { enrollCommand, isEnrolled, joinCommand } from "./program/identity-files.ts";
@@ -21,7 +22,7 @@ async function main(command: ProgramCommand): Promise<number> {
       (command.problem === undefined ? process.stdout : process.stderr).write(USAGE);
       return command.problem === undefined ? 0 : 2;
     case "version":
-      process.stdout.write(`sallyport-tunnel ${await ownVersion()} (protocol ${PROTOCOL_VERSION})\n`);
+      process.stdout.write(`sallyport-tunnel ${productVersion(import.meta.url)} (protocol ${PROTOCOL_VERSION})\n`);
       return 0;
     case "enroll":
     case "join": {
@@ -36,13 +37,13 @@ async function main(command: ProgramCommand): Promise<number> {
       return 0;
     }
     case "tunnel": {
-      const log = logger(command.verbose);
+      const log = createLogger(logSettings(process.env, command));
       const stop = new AbortController();
       for (const signal of ["SIGTERM", "SIGINT"] as const) {
         process.on(signal, () => onSignal(signal, stop, command.drainMs, log));
       }
       log.info(
-        { version: await ownVersion(), protocol: PROTOCOL_VERSION, mode: command.mode.name },
+        { version: productVersion(import.meta.url), protocol: PROTOCOL_VERSION, mode: command.mode.name },
         "the tunneler starts",
       );
       await tunnelCommand(command, log, stop.signal);
@@ -53,7 +54,7 @@ async function main(command: ProgramCommand): Promise<number> {
 }
 
 /** The first signal stops in order, the second at once. */
-function onSignal(signal: NodeJS.Signals, stop: AbortController, drainMs: number, log: Pino): void {
+function onSignal(signal: NodeJS.Signals, stop: AbortController, drainMs: number, log: LevelledLogger): void {
   if (stop.signal.aborted) {
     log.warn({ signal }, "asked twice; ending now");
     process.exit(1);
@@ -64,26 +65,6 @@ function onSignal(signal: NodeJS.Signals, stop: AbortController, drainMs: number
     process.exit(1);
   }, drainMs + STOP_LIMIT_MS);
   limit.unref();
-}
-
-/** The same shape of lines as the controller's and the router's: level by name, time in ISO 8601, message last. */
-function logger(verbose: boolean): Pino {
-  const level = verbose ? "debug" : process.env.SALLYPORT_LOG_LEVEL || "info";
-  if (!Object.hasOwn(pino.levels.values, level)) {
-    throw new Error(`SALLYPORT_LOG_LEVEL must be one of debug, info, warn, error, found ${level}`);
-  }
-  return pino({
-    level,
-    base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label) => ({ level: label }) },
-  });
-}
-
-async function ownVersion(): Promise<string> {
-  const text = await readFile(new URL("../package.json", import.meta.url), "utf8");
-  const { version } = JSON.parse(text) as { version: string };
-  return version;
 }
 
 main(parseCommand(process.argv.slice(2))).then(

@@ -1,3 +1,4 @@
+import { BUILD_INFO, buildInfoLabels } from "@sallyport/program/build-info";
 import { type Identity, versionInfo } from "@sallyport/wire";
 import { RouterIdentity } from "../config/router-identity.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
@@ -5,7 +6,7 @@ import { controllerPing, HealthCheck, linkHealth, RouterHealth } from "../health
 import type { Readiness } from "../health/readiness.ts";
 import { type WebAnswer, type WebApi, WebServer } from "../health/web-server.ts";
 import type { LinkManager } from "../link/link-manager.ts";
-import { prometheusText } from "../metrics/prometheus.ts";
+import { type InfoMetric, PREFIX, prometheusText } from "../metrics/prometheus.ts";
 import type { MetricsSource } from "../metrics/router-metrics.ts";
 import type { Assembly } from "./context.ts";
 
@@ -39,9 +40,13 @@ export function health({ config, stops }: Assembly, o: { controllers: Controller
 /** The HTTP servers of `web`. @throws IdentityError, or what listening throws */
 export async function web(
   context: Assembly,
-  o: { health: RouterHealth; readiness: Readiness; metrics: MetricsSource },
+  o: { health: RouterHealth; readiness: Readiness; metrics: MetricsSource; version: string },
 ): Promise<void> {
   const { config, routerId, ports, log, stops } = context;
+  const info: InfoMetric[] = [
+    { name: `${PREFIX}info`, labels: { router: routerId, version: versionInfo().split("|")[0] ?? "" } },
+    { name: BUILD_INFO.name, labels: buildInfoLabels("router", o.version) },
+  ];
   const apis: Readonly<Record<string, WebApi>> = {
     "health-checks": {
       binding: "health-checks",
@@ -61,7 +66,7 @@ export async function web(
       answer: () => ({
         status: 200,
         contentType: "text/plain; version=0.0.4; charset=utf-8",
-        body: prometheusText(o.metrics, { router: routerId, version: versionInfo().split("|")[0] ?? "" }),
+        body: prometheusText(o.metrics, info),
       }),
     },
   };

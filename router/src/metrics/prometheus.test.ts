@@ -23,7 +23,7 @@ it("writes each family once, with ids as labels, counts as counters and times in
       histograms: () => [["link.l1.latency", latency]],
       timers: () => [["xgress.blocked_time", { histogram: new Histogram(), meter: { count: 0, ...rates } }]],
     },
-    { router: 'r"1\\', version: "v1" },
+    [{ name: "sallyport_router_info", labels: { router: 'r"1\\', version: "v1" } }],
   );
   const lines = text.split("\n");
   for (const line of [

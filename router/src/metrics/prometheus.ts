@@ -14,7 +14,7 @@ interface MetricFamily {
   readonly samples: MetricSample[];
 }
 
-const PREFIX = "sallyport_router_";
+export const PREFIX = "sallyport_router_";
 const QUANTILES = ["0.5", "0.75", "0.95", "0.99", "0.999", "0.9999"] as const;
 /** Names that have an id in them: what stands before and behind it, and the label that it becomes. */
 const LABELLED: readonly [pattern: RegExp, label: string][] = [
@@ -23,8 +23,14 @@ const LABELLED: readonly [pattern: RegExp, label: string][] = [
   [/^(pool)\.(.+)\.(queue_size|worker_count|busy_workers|work_timer)$/, "pool"],
 ];
 
+/** A metric of value 1, whose labels say something about the router. */
+export interface InfoMetric {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
 /** All that is measured in the text format of Prometheus, version 0.0.4 (docs/router/observability.md, "Prometheus"). */
-export function prometheusText(source: MetricsSource, info: Readonly<Record<string, string>>): string {
+export function prometheusText(source: MetricsSource, info: readonly InfoMetric[]): string {
   const families = new Map<string, MetricFamily>();
   const add = (name: string, type: MetricFamily["type"], ...samples: MetricSample[]): void => {
     const family = families.get(name) ?? { type, samples: [] };
@@ -34,7 +40,7 @@ export function prometheusText(source: MetricsSource, info: Readonly<Record<stri
   const plain = (name: string, type: "counter" | "gauge", value: number, labels = {}): void =>
     add(name, type, { suffix: "", labels, value });
 
-  plain(`${PREFIX}info`, "gauge", 1, info);
+  for (const { name, labels } of info) plain(name, "gauge", 1, labels);
   for (const [given, value] of source.gauges()) {
     const { name, labels } = nameOf(given);
     plain(name, "gauge", value, labels);

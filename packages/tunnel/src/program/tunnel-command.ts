@@ -1,8 +1,8 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { Backoff, errorText, pause, untilAborted } from "@sallyport/async";
+import type { LevelledLogger } from "@sallyport/program/logging";
 import { AuthenticationError, ControllerError } from "@sallyport/sdk";
 import { listen } from "@sallyport/wire";
-import type { Logger as Pino } from "pino";
 import { hostPort } from "../config/template.ts";
 import { SourceRoutes } from "../intercept/local-ranges.ts";
 import type { Interceptor } from "../interceptor.ts";
@@ -26,7 +26,7 @@ const loginRetries = { firstMs: 1_000, maxMs: 30_000 };
  *
  * @throws SetupError, InterceptError, IdentityFileError; AuthenticationError when no identity is accepted
  */
-export async function tunnelCommand(command: TunnelCommand, log: Pino, stop: AbortSignal): Promise<void> {
+export async function tunnelCommand(command: TunnelCommand, log: LevelledLogger, stop: AbortSignal): Promise<void> {
   const files = await identityFiles(command.identities);
   const running = new Set<Runner>();
   const outside = new Set(files);
@@ -78,7 +78,7 @@ function start(
   overlay: SdkOverlay,
   file: string,
   host: { readonly interceptor: Interceptor | undefined; readonly localRoutes: SourceRoutes },
-  log: Pino,
+  log: LevelledLogger,
 ): Runner {
   const identity = overlay.identity.name;
   log.info({ identity, file }, "logged in");
@@ -105,7 +105,7 @@ async function logIn(
   file: string,
   { refreshIntervalMs }: TunnelCommand,
   user: User,
-  log: Pino,
+  log: LevelledLogger,
   stop: AbortSignal,
 ): Promise<SdkOverlay | undefined> {
   const options = { log, refreshIntervalMs, signal: stop, oneTimeCode: oneTimeCodeOf(user, file, stop) };
@@ -143,7 +143,7 @@ function withToken(error: unknown, token: string): unknown {
 async function interceptorOf(
   command: TunnelCommand,
   addresses: () => readonly string[],
-  log: Pino,
+  log: LevelledLogger,
 ): Promise<Interceptor | undefined> {
   const { mode, udpIdleTimeoutMs } = command;
   switch (mode.name) {

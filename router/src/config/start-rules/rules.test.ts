@@ -37,7 +37,14 @@ async function both(text: string): Promise<[checked: string | undefined, started
   );
   try {
     const { config, placeOf } = parseRouterConfig(`v: 3\n${text}`, { file });
-    const router = await startRouter({ config, placeOf, configFile: file, baseDir: dir, log: silentLogger });
+    const router = await startRouter({
+      config,
+      placeOf,
+      configFile: file,
+      baseDir: dir,
+      log: silentLogger,
+      version: "0.0.0",
+    });
     router.online.catch(() => {});
     await router.close();
     return [checked, undefined];

@@ -1,9 +1,18 @@
 import { describe, expect, it } from "vitest";
-import { createLogger, readable, withoutSecrets } from "./logging.ts";
+import { logSettings } from "./level.ts";
+import { createLogger } from "./logging.ts";
+import { readable } from "./readable.ts";
+import { withoutSecrets } from "./secret-texts.ts";
 
 function logged(write: (log: ReturnType<typeof createLogger>) => void): string {
   const lines: string[] = [];
-  write(createLogger("debug", { write: (line: string) => void lines.push(line) }));
+  write(
+    createLogger({
+      level: "debug",
+      destination: { write: (line: string) => void lines.push(line) },
+      secretName: /^data$/,
+    }),
+  );
   return lines.join("");
 }
 
@@ -73,6 +82,24 @@ describe("the log", () => {
     expect(text).toContain("null value in column");
   });
 
+  it("takes names of fields that a program calls secret", () => {
+    const text = logged((log) => log.info({ object: { kind: "Secret", data: { any: "geheim" } }, datagrams: 3 }, "x"));
+    expect(text).not.toContain("geheim");
+    expect(text).toContain('"datagrams":3');
+  });
+
+  it("shows errors by type, message, code and status, with their causes, and nothing else that a library attached", () => {
+    const cause = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED", port: 1280 });
+    const attached = { status: 503, reason: "Busy", body: "geheim", response: { text: "geheim" } };
+    const error = Object.assign(new TypeError("no answer", { cause }), attached);
+    const text = logged((log) => log.error({ err: error }, "x"));
+    expect(text).not.toContain("geheim");
+    expect(JSON.parse(text).err).toMatchObject({
+      ...{ type: "TypeError", message: "no answer", status: 503, reason: "Busy" },
+      cause: { type: "Error", message: "connect ECONNREFUSED", code: "ECONNREFUSED", port: 1280 },
+    });
+  });
+
   it("shows bytes as their number, and does not follow circles", () => {
     const circle: Record<string, unknown> = { key: Buffer.from("geheim") };
     circle.self = circle;
@@ -112,12 +139,7 @@ describe("the log", () => {
 
 function shown(colours: boolean, log: (logger: ReturnType<typeof createLogger>) => void): string {
   const parts: string[] = [];
-  log(
-    createLogger(
-      "debug",
-      readable((part) => void parts.push(part), { colours }),
-    ),
-  );
+  log(createLogger({ level: "debug", destination: readable((part) => void parts.push(part), { colours }) }));
   return parts.join("").replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME");
 }
 
@@ -139,8 +161,26 @@ describe("the log for people", () => {
 
   it("hides secrets, and what would steer the terminal", () => {
     const text = shown(false, (log) =>
-      log.info({ token: "geheim", peer: "a\x1b[2Jb", line: "a\nb" }, "m\x1b]0;x\x07n"),
+      log.info({ token: "geheim", peer: "a\x1b[2Jb", line: "a\nb", order: "a\u202eb" }, "m\x1b]0;x\x07n"),
     );
-    expect(text).toBe('TIME INFO  m?]0;x?n token=[redacted] peer=a?[2Jb line="a b"\n');
+    expect(text).toBe('TIME INFO  m?]0;x?n token=[redacted] peer=a?[2Jb line="a b" order=a?b\n');
+  });
+});
+
+describe("the settings of the log", () => {
+  it("are info and auto by default, and debug by --verbose", () => {
+    expect(logSettings({})).toEqual({ level: "info", format: "auto" });
+    expect(logSettings({ SALLYPORT_LOG_LEVEL: "warn", SALLYPORT_LOG_FORMAT: "text" })).toEqual({
+      level: "warn",
+      format: "text",
+    });
+    expect(logSettings({ SALLYPORT_LOG_LEVEL: "warn" }, { verbose: true }).level).toBe("debug");
+  });
+
+  it.each([
+    [{ SALLYPORT_LOG_LEVEL: "loud" }, 'SALLYPORT_LOG_LEVEL must be one of debug, info, warn, error, found "loud"'],
+    [{ SALLYPORT_LOG_FORMAT: "xml" }, 'SALLYPORT_LOG_FORMAT must be one of auto, json, text, found "xml"'],
+  ])("refuse %o", (env, message) => {
+    expect(() => logSettings(env)).toThrow(message);
   });
 });
