@@ -1,7 +1,7 @@
 /**
- * Packs the programs as JavaScript: `dist/<program>/` holds one file with everything it needs of this repository and of
- * npm, beside a package.json that names what cannot be packed (native modules), and `licenses/` with the licences of what is in
- * the file. `npm run pack [-- program …]`.
+ * Packs the programs as JavaScript: `dist/<program>/lib/` holds `program.js`, one file with everything it needs of this repository
+ * and of npm, and `main.js`, which checks the version of Node and starts it. Beside them are a package.json that names what cannot
+ * be packed (native modules), and `licenses/` with the licences of what is in the file. `npm run pack [-- program …]`.
  *
  * A packed program starts in half the time and a third less memory than the same from its sources, because nothing
  * strips types while it starts and nothing unused is loaded (bench/README.md). Node does not strip types under
@@ -12,6 +12,7 @@ import { basename, dirname, join } from "node:path";
 import { build } from "rolldown";
 import { bundledPackages } from "./licenses/bundled-packages.ts";
 import { licenseTexts } from "./licenses/license-texts.ts";
+import { PROGRAM_ENGINES, startFile } from "./start-file.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -74,13 +75,17 @@ export async function pack(program: string, out = join(ROOT, "dist", program), a
   mkdirSync(join(out, "lib"), { recursive: true });
   const packages = new Set<string>();
   // Each on its own: a piece that two share would run before the first act of either.
-  for (const file of [join(folder, "src", "main.ts"), ...(THREADS[program] ?? [])]) {
+  const main = join(folder, "src", "main.ts");
+  const inputs = [{ program: main }, ...(THREADS[program] ?? []).map((file) => ({ [basename(file, ".ts")]: file }))];
+  for (const input of inputs) {
     const { output } = await build({
       cwd: ROOT,
-      input: { [basename(file, ".ts")]: file },
+      input,
       platform: "node",
       external: NATIVE,
       logLevel: "warn",
+      // The start file imports it, and nothing else does.
+      transform: { define: { "import.meta.main": "true" } },
       output: { dir: join(out, "lib"), format: "esm", entryFileNames: "[name].js", chunkFileNames: "[name].js" },
     });
     for (const home of bundledPackages(ROOT, output)) packages.add(home);
@@ -92,6 +97,9 @@ export async function pack(program: string, out = join(ROOT, "dist", program), a
   const [bin = `sallyport-${program}`] = Object.keys(manifest.bin ?? {});
   const { name, license } = manifest;
   const version = asVersion ?? manifest.version;
+  const source = readFileSync(join(ROOT, main), "utf8");
+  const start = { program: bin, source, engines: PROGRAM_ENGINES, main: "./program.js" };
+  writeFileSync(join(out, "lib", "main.js"), startFile(start));
   writeFileSync(
     join(out, "package.json"),
     `${JSON.stringify(
@@ -100,6 +108,7 @@ export async function pack(program: string, out = join(ROOT, "dist", program), a
         version,
         license,
         type: "module",
+        engines: PROGRAM_ENGINES,
         bin: { [bin]: "lib/main.js" },
         dependencies: nativeModules(folder, "dependencies"),
         optionalDependencies: nativeModules(folder, "optionalDependencies"),

@@ -15,6 +15,8 @@ import { hasRelease, RELEASE_FOLDER, VERSION } from "./offered.ts";
 
 /** Major versions of Node that the libraries are promised to run on, oldest first. */
 const NODES = ["22", "26"] as const;
+/** Older than any package is promised to run on. */
+const OLDER = "18";
 /** What npm says when there is no registry that it could ask. */
 const NO_REGISTRY = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|ENOTCACHED)\b/;
 /** Without what this repository's own npm has put there: a user's npm finds its registry by the machine's settings. */
@@ -66,7 +68,8 @@ describe.skipIf(!hasRelease)("the packages of a release, installed by npm into e
 
   beforeAll(async () => {
     // The programs need Node 26; on the oldest Node only libraries and the tunneler are promised.
-    why = install("26", EVERYTHING) ?? install("22", ["sdk", "tunnel"], "node@22");
+    why =
+      install("26", EVERYTHING) ?? install("22", ["sdk", "tunnel"], "node@22") ?? install(OLDER, [], `node@${OLDER}`);
     if (why !== undefined) {
       console.warn(`\n*** THE PACKAGES ARE NOT TESTED: npm has no registry to install what they need from: ${why}\n`);
       return;
@@ -149,6 +152,25 @@ describe.skipIf(!hasRelease)("the packages of a release, installed by npm into e
         env,
       });
       expect(started.stdout, started.stderr).toContain(VERSION);
+    }
+  });
+
+  test("every program on an older Node says in one line what it needs, and exits with 1", (context) => {
+    if (why !== undefined) return context.skip(why);
+    const cases = [
+      { node: NODES[0], names: ["controller", "router", "operator"], needs: "26" },
+      { node: OLDER, names: ["controller", "router", "operator"], needs: "26" },
+      { node: OLDER, names: ["tunnel"], needs: "22" },
+    ];
+    for (const { node, names, needs } of cases) {
+      const env = { ...process.env, PATH: `${join(nodeOf(node), "..")}:${process.env.PATH}` };
+      for (const name of names) {
+        const program = project("26", `node_modules/.bin/sallyport-${name}`);
+        const { status, stdout, stderr } = spawnSync(program, ["--help"], { encoding: "utf8", env });
+        const line = `^sallyport-${name} needs Node ${needs}\\.x or later; this is v${node}\\.\\S+ \\(.*\\); get it .*\n$`;
+        expect(stderr).toMatch(new RegExp(line));
+        expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+      }
     }
   });
 

@@ -1,7 +1,8 @@
 /** Libraries as packages of npm: JavaScript and declarations, module by module, with what they need of the repository's other packages. */
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { type Entry, file } from "../../images/archive/entry.ts";
+import { LIBRARY_ENGINES, startFile } from "../start-file.ts";
 import { ModuleError, neighbourOf, type ReachedModules, reachedModules, type Target } from "./modules.ts";
 
 export interface Library {
@@ -42,8 +43,8 @@ export const LIBRARIES: readonly Library[] = [
   },
 ];
 
-/** The oldest Node that libraries run on. */
-const ENGINES = { node: ">=22" };
+/** What a start file (../start-file.ts) of a program loads: the program's own module, which has the start file's name otherwise. */
+const PROGRAM = "program.js";
 const OWN = /^@sallyport\/([^/]+)(\/.+)?$/;
 
 interface Manifest {
@@ -97,10 +98,16 @@ export function libraryEntries(root: string, library: Library, compiled: string,
     const place = `./${placeOf(library, source)}`;
     return [subpath, { types: place.replace(/\.ts$/, ".d.ts"), default: place.replace(/\.ts$/, ".js") }];
   });
-  const bin = Object.entries(manifest.bin ?? {}).map(([program, source]) => [
+  const bin = Object.entries(manifest.bin ?? {}).map(([program, source]): [string, string] => [
     program,
     placeOf(library, join("packages", name, source)).replace(/\.ts$/, ".js"),
   ]);
+  const modules = new Map([...javascript.modules, ...declarations.modules]);
+  for (const [program, path] of bin) {
+    const source = modules.get(path) ?? "";
+    modules.set(join(dirname(path), PROGRAM), source);
+    modules.set(path, startFile({ program, source, engines: LIBRARY_ENGINES, main: `./${PROGRAM}` }));
+  }
   const packages = [...new Set([...javascript.packages, ...declarations.packages])].sort();
   const published = {
     name: manifest.name,
@@ -108,11 +115,11 @@ export function libraryEntries(root: string, library: Library, compiled: string,
     description: library.title,
     license: manifest.license,
     type: "module",
-    engines: ENGINES,
+    engines: LIBRARY_ENGINES,
     exports: { ...Object.fromEntries(exported), "./package.json": "./package.json" },
     ...(bin.length > 0 ? { bin: Object.fromEntries(bin) } : {}),
     ...dependenciesOf(root, library, packages, version),
-    peerDependencies: { "@types/node": ENGINES.node },
+    peerDependencies: { "@types/node": LIBRARY_ENGINES.node },
     peerDependenciesMeta: { "@types/node": { optional: true } },
   };
   const programs = new Set(bin.map(([, path]) => path));
@@ -120,9 +127,7 @@ export function libraryEntries(root: string, library: Library, compiled: string,
     file("/package/package.json", `${JSON.stringify(published, undefined, 2)}\n`),
     file("/package/LICENSE", readFileSync(join(root, "LICENSE"))),
     file("/package/README.md", readme(manifest.name, library)),
-    ...[...javascript.modules, ...declarations.modules].map(([path, text]) =>
-      file(join("/package", path), text, programs.has(path)),
-    ),
+    ...[...modules].map(([path, text]) => file(join("/package", path), text, programs.has(path))),
   ];
 }
 

@@ -63,9 +63,14 @@ describe("packages of npm", () => {
       [
         ...["LICENSE", "README.md", "package.json"],
         ...["index", "a", "main", "held/index"].flatMap((name) => [`lib/${name}.js`, `lib/${name}.d.ts`]),
+        "lib/program.js",
       ].sort(),
     );
     expect(files.get("lib/index.js")).toContain('from "./held/index.js"');
+    expect(files.get("lib/main.js")).toMatch(
+      /^#!\/usr\/bin\/env node\n[\s\S]*>= 22\b[\s\S]*import\("\.\/program\.js"\)/,
+    );
+    expect(files.get("lib/program.js")).toContain('await import("koffi")');
     expect(files.get("lib/a.js")).toContain('import "@sallyport/other/sub"');
     expect(JSON.parse(files.get("package.json") ?? "")).toMatchObject({
       name: "@sallyport/one",
@@ -90,7 +95,12 @@ describe("packages of npm", () => {
   it("of programs are what was packed, with the program to be started", () => {
     write(
       "packed/package.json",
-      JSON.stringify({ name: "@sallyport/router", version: "1.2.3", bin: { "sallyport-router": "lib/main.js" } }),
+      JSON.stringify({
+        name: "@sallyport/router",
+        version: "1.2.3",
+        engines: { node: ">=26" },
+        bin: { "sallyport-router": "lib/main.js" },
+      }),
     );
     for (const path of ["lib/main.js", "lib/tls-worker.js", "licenses/ws@1.0.0/LICENSE"]) write(`packed/${path}`, path);
     const entries = programEntries(root, { name: "router", title: "A router." }, join(root, "packed"));

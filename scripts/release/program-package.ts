@@ -1,10 +1,7 @@
-/** Programs as packages of npm: one JavaScript file each with all that it needs but native modules, as images have it. */
+/** Programs as packages of npm: JavaScript with all that a program needs but native modules, as images have it. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { type Entry, file } from "../../images/archive/entry.ts";
-
-/** The Node that programs are made for. */
-const ENGINES = { node: ">=26" };
 
 export interface Program {
   readonly name: string;
@@ -28,7 +25,7 @@ export function programEntries(root: string, { name, title }: Program, packed: s
     readonly name: string;
     readonly bin: Readonly<Record<string, string>>;
   };
-  const published = { description: title, engines: ENGINES, exports: { "./package.json": "./package.json" } };
+  const published = { description: title, exports: { "./package.json": "./package.json" } };
   const [program = ""] = Object.keys(manifest.bin);
   const readme = `# ${manifest.name}\n\n${title}\n\nThe program \`${program}\`, for Node 26 and later; there is nothing to import. The guide is \`docs/${name}.md\` in the repository of Sallyport.\n`;
   const starts = new Set(Object.values(manifest.bin));
