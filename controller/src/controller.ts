@@ -6,6 +6,7 @@ import {
   type HostPort,
   type Identity,
   type Logger,
+  listenAdvice,
   parseVersionInfo,
   TlsPort,
   versionInfo,
@@ -273,20 +274,12 @@ class ListeningError extends Error {
   override name = "ListeningError";
 }
 
-const REASONS: Readonly<Record<string, string>> = {
-  EADDRINUSE: "another program listens there: stop it, or choose another port",
-  EACCES: "the system does not allow it: choose a port from 1024 on, or give the program the right",
-  EADDRNOTAVAIL: "this machine has no such address: choose one of its own, or leave the host empty for all",
-  ENOTFOUND: "the name is not known: choose an address of this machine",
-};
-
 /** Begins to listen on an address of the configuration. @throws ListeningError */
 async function listening<T>(setting: string, at: HostPort, file: string, listen: () => Promise<T>): Promise<T> {
   try {
     return await listen();
   } catch (error) {
-    const { code = "", message } = error as NodeJS.ErrnoException;
-    const text = `cannot listen on ${formatHostPort(at)} (${setting} in ${file}): ${REASONS[code] ?? message}`;
+    const text = `cannot listen on ${formatHostPort(at)} (${setting} in ${file}): ${listenAdvice(error)}`;
     throw new ListeningError(text, { cause: error });
   }
 }

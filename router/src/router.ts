@@ -15,6 +15,7 @@ import { tunneler } from "./assembly/tunneler.ts";
 import { health, web } from "./assembly/web.ts";
 import type { ConfigSource } from "./config/remark.ts";
 import { RouterIdentity } from "./config/router-identity.ts";
+import { listeningProblem } from "./config/start-rules/listening-places.ts";
 import { RouterStartError, startProblems } from "./config/start-rules/rules.ts";
 import type { Control } from "./control/control.ts";
 import type { EdgeListener } from "./edge/edge-listener.ts";
@@ -63,7 +64,7 @@ export interface Router {
 /**
  * Starts a router. Its ports are open before it dials a controller: clients that learn of the router can reach it.
  *
- * @throws RouterStartError, IdentityError, or what listening throws; nothing is left running then
+ * @throws RouterStartError, also for an address that cannot be listened on; IdentityError; nothing is left running then
  */
 export async function startRouter(o: RouterOptions): Promise<Router> {
   const stops: Stop[] = [];
@@ -74,7 +75,9 @@ export async function startRouter(o: RouterOptions): Promise<Router> {
     return await assemble(o, stops, close);
   } catch (error) {
     await close();
-    throw error;
+    const problem = listeningProblem(o.config, error);
+    if (problem === undefined) throw error;
+    throw new RouterStartError([problem], o.placeOf && { file: o.configFile, placeOf: o.placeOf }, { cause: error });
   }
 }
 

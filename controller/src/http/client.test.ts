@@ -1,5 +1,8 @@
-import { Agent } from "node:https";
+import { once } from "node:events";
+import { Agent, createServer } from "node:https";
+import type { AddressInfo } from "node:net";
 import { ApiError, ApiTransportError, createClient, fieldError } from "@sallyport/api";
+import { TestAuthority } from "@sallyport/wire/testing";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { startTestApi, type TestApi, testSession } from "./testing/test-api.ts";
 
@@ -55,6 +58,20 @@ describe("the typed client against the server", () => {
     });
   });
   afterAll(() => api.close());
+
+  test("a server whose certificate is outside its dates: both times are told", async () => {
+    const authority = await TestAuthority.create();
+    const early = await authority.issue({ dns: ["localhost"], notBefore: new Date(Date.now() + 3_600_000) });
+    const server = createServer({ cert: early.certPem, key: early.keyPem }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const client = createClient("client", { baseUrl: `https://localhost:${port}`, ca: authority.certPem });
+    await expect(client.listWellKnownCas()).rejects.toThrow(
+      /could not be called: the certificate is valid from 20.*Z on, and the clock of this machine shows 20.*Z/,
+    );
+    client.close();
+    server.close();
+  });
 
   const connect = <A extends "client" | "management">(name: A, token?: string) =>
     createClient(name, {

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { ROUTES } from "@sallyport/api/client";
 import { errorText, pause } from "@sallyport/async";
 import { parseDuration } from "@sallyport/config-file";
-import type { Logger } from "@sallyport/wire";
+import { type Logger, listenAdvice } from "@sallyport/wire";
 import { NetworkClients } from "../controller-client/network-clients.ts";
 import { controllers, type ReconcilerDependencies } from "../kinds/reconcilers.ts";
 import type { KubeClient } from "../kube/client/client.ts";
@@ -88,11 +88,15 @@ export class Operator {
   /** Serves the probes. Close it. */
   async serveHealth(): Promise<HealthServer> {
     const { reflectors } = this.loops.stores;
+    const port = this.#o.settings.healthPort;
     return await HealthServer.listen({
-      port: this.#o.settings.healthPort,
+      port,
       live: { watches: stuckCheck(reflectors), lease: () => this.#elector?.problem },
       ready: { crds: () => this.#crdProblem, watches: syncedCheck(reflectors) },
       metrics: () => this.metrics.text(),
+    }).catch((cause: unknown) => {
+      const text = `cannot listen on port ${port} (--health-port or SALLYPORT_HEALTH_PORT): ${listenAdvice(cause)}`;
+      throw new SettingsError(text, { cause });
     });
   }
 

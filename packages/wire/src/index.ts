@@ -111,7 +111,7 @@ export { peekClientHello } from "./socket/handshake/client-hello.ts";
 export { HandshakeTurns } from "./socket/handshake/handshake-turns.ts";
 export { Handshakes } from "./socket/handshake/handshakes.ts";
 export { connectThroughProxy, type HttpProxy, proxyOf } from "./socket/http-proxy.ts";
-export { listen } from "./socket/listen.ts";
+export { listen, listenAdvice } from "./socket/listen.ts";
 export { Slab } from "./socket/slab.ts";
 export { DEFAULT_MAX_PENDING, type Output } from "./socket/slab-output.ts";
 export { SocketOutput } from "./socket/socket-output.ts";

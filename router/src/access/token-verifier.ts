@@ -154,13 +154,16 @@ export class TokenVerifier {
       claims[name] === undefined ? undefined : secondsOf(claims, name) * 1000;
     const [expires, notBefore, issued] = [at("exp"), at("nbf"), at("iat")];
     if (expires !== undefined && expires + CLOCK_LEEWAY_MS <= now) {
-      throw new TokenRefusedError("EXPIRED", `the token ended at ${new Date(expires).toISOString()}`);
+      throw new TokenRefusedError(
+        "EXPIRED",
+        `the token ended at ${new Date(expires).toISOString()}, and the clock of this router shows ${new Date(now).toISOString()}`,
+      );
     }
     const begins = Math.max(notBefore ?? 0, issued ?? 0);
     if (begins - CLOCK_LEEWAY_MS > now) {
       throw new TokenRefusedError(
         "EXPIRED",
-        `the token begins at ${new Date(begins).toISOString()}: compare the clocks`,
+        `the token begins at ${new Date(begins).toISOString()}, and the clock of this router shows ${new Date(now).toISOString()}: correct the clock that is wrong`,
       );
     }
   }

@@ -3,8 +3,8 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import { Agent, type AgentOptions, type RequestOptions, request } from "node:https";
-import type { ConnectionOptions, TLSSocket } from "node:tls";
-import { errorText } from "@sallyport/async";
+import { type ConnectionOptions, TLSSocket } from "node:tls";
+import { type CertificateDates, presentedCertificate, tlsErrorText } from "@sallyport/async";
 import { ApiError, type ApiErrorCause } from "../errors.ts";
 import type { RequestHeaders } from "./types.ts";
 
@@ -146,9 +146,13 @@ function exchange(url: URL, options: RequestOptions, body: Buffer | undefined): 
         resolve({ status: message.statusCode ?? 0, headers: message.headers, body: Buffer.concat(chunks) }),
       );
     });
+    let presented: (() => CertificateDates | undefined) | undefined;
+    outgoing.once("socket", (socket) => {
+      if (socket.connecting && socket instanceof TLSSocket) presented = presentedCertificate(socket);
+    });
     outgoing.on("error", (error: NodeJS.ErrnoException) => {
       const isStale = outgoing.reusedSocket && error.code === "ECONNRESET";
-      reject(isStale ? new StaleConnectionError(error.message) : error);
+      reject(isStale ? new StaleConnectionError(error.message) : transportError(url, error, presented?.()));
     });
     outgoing.end(body);
   });
@@ -195,8 +199,9 @@ export function parse(bytes: Buffer): Record<string, unknown> | undefined {
   }
 }
 
-function transportError(url: URL, error: unknown): ApiTransportError {
-  const text = errorText(error);
+function transportError(url: URL, error: unknown, presented?: CertificateDates): ApiTransportError {
+  if (error instanceof ApiTransportError) return error;
+  const text = tlsErrorText(error, presented);
   return new ApiTransportError(`${where(url)} could not be called: ${text}`, { cause: error });
 }
 

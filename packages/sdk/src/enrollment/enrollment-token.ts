@@ -52,8 +52,9 @@ export async function verifyEnrollmentToken(
     throw malformed("it lacks the claims em, jti or sub");
   }
   if (Number.isNaN(expiresAt.getTime())) throw malformed("it has no expiry");
-  if (expiresAt <= (o.now ?? new Date())) {
-    const text = `the enrollment token ended at ${expiresAt.toISOString()}; ask the administrator for a new one`;
+  const now = o.now ?? new Date();
+  if (expiresAt <= now) {
+    const text = `the enrollment token ended at ${expiresAt.toISOString()}, and the clock of this machine shows ${now.toISOString()}; ask the administrator for a new one, or correct the clock`;
     throw new EnrollmentError("TOKEN_EXPIRED", text);
   }
   const leaf = await servedLeaf(issuer, o.signal, o.connect);

@@ -4,7 +4,7 @@ import { request as httpsRequest } from "node:https";
 import { isIP } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
 import type { Connect } from "@sallyport/api/client";
-import { errorText } from "@sallyport/async";
+import { type CertificateDates, presentedCertificate, tlsErrorText } from "@sallyport/async";
 import { controllerTrust } from "@sallyport/wire";
 import { EnrollmentError } from "../errors.ts";
 
@@ -108,10 +108,11 @@ async function openTls(
       ...(ca === undefined ? { rejectUnauthorized: false } : controllerTrust(ca)),
       ALPNProtocols: ["http/1.1"],
     });
+    const presented = presentedCertificate(socket);
     const failed = (error: unknown): void => {
       signal.removeEventListener("abort", aborted);
       socket.destroy();
-      reject(unreachable(url, error));
+      reject(unreachable(url, error, presented()));
     };
     const aborted = (): void => failed(signal.reason);
     signal.addEventListener("abort", aborted, { once: true });
@@ -131,10 +132,9 @@ function leafOf(socket: TLSSocket, url: URL): X509Certificate {
   return leaf;
 }
 
-function unreachable(url: URL, cause: unknown): EnrollmentError {
-  return new EnrollmentError("UNREACHABLE", `the controller at ${url.host} cannot be reached: ${errorText(cause)}`, {
-    cause,
-  });
+function unreachable(url: URL, cause: unknown, presented?: CertificateDates): EnrollmentError {
+  const reason = tlsErrorText(cause, presented);
+  return new EnrollmentError("UNREACHABLE", `the controller at ${url.host} cannot be reached: ${reason}`, { cause });
 }
 
 function withTimeout(signal: AbortSignal | undefined): AbortSignal {

@@ -235,8 +235,8 @@ describe("the name server", () => {
   test("says what to do when its address cannot be had", async () => {
     await start();
     const listen = (host: string, port: number) => NameServer.listen({ host, port, names, log: silentLogger });
-    await expect(listen("127.0.0.1", server.port)).rejects.toThrow(/another program has that port/);
-    await expect(listen("192.0.2.77", 53)).rejects.toThrow(/does not have that address/);
+    await expect(listen("127.0.0.1", server.port)).rejects.toThrow(/another program listens there/);
+    await expect(listen("192.0.2.77", 53)).rejects.toThrow(/has no such address/);
     await expect(listen("0.0.0.0", 53)).rejects.toThrow(/give it one address/);
   });
 

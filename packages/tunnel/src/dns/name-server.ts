@@ -1,7 +1,7 @@
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { isIPv6 } from "node:net";
-import { boundedLog, type Logger } from "@sallyport/wire";
+import { boundedLog, type Logger, listenAdvice } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import { parseIp } from "../ip-range.ts";
 import { type DnsQuestion, encodeAnswer, encodeError, parseQuery, RecordType, ResponseCode } from "./message.ts";
@@ -60,7 +60,7 @@ export class NameServer {
       await once(socket, "listening");
     } catch (error) {
       socket.close();
-      const message = `the name server cannot listen on ${host} port ${port}: ${bindAdvice(error)}`;
+      const message = `the name server cannot listen on ${host} port ${port} (resolver): ${listenAdvice(error)}`;
       throw new InterceptError("RESOLVER_ADDRESS", message, { cause: error });
     }
     return new NameServer(socket, options);
@@ -136,18 +136,4 @@ function addressBytes(address: string): Buffer {
   const ip = parseIp(address);
   if (ip === undefined) throw new InterceptError("BAD_ADDRESS", `${address} is no IP address`);
   return Buffer.from(ip.value.toString(16).padStart(ip.family === 4 ? 8 : 32, "0"), "hex");
-}
-
-function bindAdvice(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  switch (code) {
-    case "EACCES":
-      return "ports below 1024 need the capability CAP_NET_BIND_SERVICE (or root)";
-    case "EADDRINUSE":
-      return "another program has that port; give resolver another address (127.0.0.2, say), or stop that program";
-    case "EADDRNOTAVAIL":
-      return "this host does not have that address";
-    default:
-      return message;
-  }
 }

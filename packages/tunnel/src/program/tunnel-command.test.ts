@@ -47,5 +47,7 @@ test("a port that is taken is told with its option", async () => {
   server = await ProbeServer.listen({ host: "127.0.0.1", port, pending: () => [] });
   const again = ProbeServer.listen({ host: "127.0.0.1", port, pending: () => [] });
   await expect(again).rejects.toThrow(SetupError);
-  await expect(again).rejects.toThrow(`127.0.0.1:${port} of --health-address cannot be had`);
+  await expect(again).rejects.toThrow(
+    `cannot listen on 127.0.0.1:${port} (--health-address): another program listens there`,
+  );
 });

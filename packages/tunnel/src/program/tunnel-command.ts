@@ -1,8 +1,8 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
-import { Backoff, errorText, pause, untilAborted } from "@sallyport/async";
+import { Backoff, pause, untilAborted } from "@sallyport/async";
 import type { LevelledLogger } from "@sallyport/program/logging";
 import { AuthenticationError, ControllerError } from "@sallyport/sdk";
-import { listen } from "@sallyport/wire";
+import { listen, listenAdvice } from "@sallyport/wire";
 import { hostPort } from "../config/template.ts";
 import { SourceRoutes } from "../intercept/local-ranges.ts";
 import type { Interceptor } from "../interceptor.ts";
@@ -205,10 +205,8 @@ export class ProbeServer {
     const server = new ProbeServer(o);
     // A probe that cannot be accepted fails by itself.
     await listen(server.#http, { port: o.port, host: o.host }, () => {}).catch((cause: unknown) => {
-      const reason = errorText(cause);
-      throw new SetupError(`the address ${hostPort(o.host, o.port)} of --health-address cannot be had: ${reason}`, {
-        cause,
-      });
+      const text = `cannot listen on ${hostPort(o.host, o.port)} (--health-address): ${listenAdvice(cause)}`;
+      throw new SetupError(text, { cause });
     });
     return server;
   }

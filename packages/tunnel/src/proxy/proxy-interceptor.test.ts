@@ -142,7 +142,9 @@ describe("ports of a proxy", () => {
     const attempt = proxy([`web:${free}`, `web:${taken}`]).intercept(target("web"), clients);
     await expect(attempt).rejects.toMatchObject({
       code: "PORT_UNAVAILABLE",
-      message: expect.stringContaining(`web: tcp port 127.0.0.1:${taken} cannot be opened (EADDRINUSE)`),
+      message: expect.stringContaining(
+        `cannot listen on tcp 127.0.0.1:${taken} for the service web: another program listens there`,
+      ),
     });
     await expect(open(free)).rejects.toThrow("ECONNREFUSED");
   });

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:net";
 import { nearestName } from "@sallyport/config-file";
 import { TUNNEL_DEFAULTS } from "@sallyport/router-config/tunnel-defaults";
-import { boundedLog, type Logger, listen, plainAddress, silentLogger } from "@sallyport/wire";
+import { boundedLog, type Logger, listen, listenAdvice, plainAddress, silentLogger } from "@sallyport/wire";
 import { hostPort } from "../config/template.ts";
 import {
   InterceptError,
@@ -122,12 +122,8 @@ export class ProxyInterceptor implements Interceptor {
       this.#udpPorts.set(port, opened);
       return opened;
     } catch (cause) {
-      const code = cause instanceof Error && "code" in cause ? ` (${String(cause.code)})` : "";
-      throw new InterceptError(
-        "PORT_UNAVAILABLE",
-        `${name}: ${protocol} port ${hostPort(address, port)} cannot be opened${code}; is it used by another program, or below 1024 without the right to it?`,
-        { cause },
-      );
+      const text = `cannot listen on ${protocol} ${hostPort(address, port)} for the service ${name}: ${listenAdvice(cause)}`;
+      throw new InterceptError("PORT_UNAVAILABLE", text, { cause });
     }
   }
 }

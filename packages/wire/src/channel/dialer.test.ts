@@ -58,6 +58,26 @@ const result = (headers: Headers, out: Partial<Outgoing> = {}): Buffer =>
 const yes = (): Headers => new Headers().setI32(1, -1).setBool(2, true).setString(0, "Jz8q").setString(8, "wRk0aZBn2");
 
 describe("a dial", () => {
+  test("of a listener whose certificate is outside its dates tells both times", async () => {
+    const [hour, now] = [3_600_000, Date.now()];
+    const early = await authority.identity("ctrl1", { notBefore: new Date(now + hour) });
+    await expect(dial(await server(() => {}, early))).rejects.toMatchObject({
+      code: "DIAL_FAILED",
+      message: expect.stringMatching(
+        /the certificate is valid from 20.*Z on, and the clock of this machine shows 20.*Z/,
+      ),
+    });
+    const late = await authority.identity("ctrl1", {
+      notBefore: new Date(now - 2 * hour),
+      notAfter: new Date(now - hour),
+    });
+    await expect(dial(await server(() => {}, late))).rejects.toMatchObject({
+      message: expect.stringMatching(
+        /the certificate was valid until 20.*Z, and the clock of this machine shows 20.*Z/,
+      ),
+    });
+  });
+
   test("to a controller is not answered by another component that its certificate names", async () => {
     const uri = ["spiffe://net/identity/i/apiSession/s"];
     const other = await authority.identity("ctrl1", { uri });

@@ -2,7 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { isIP, type Socket } from "node:net";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
-import { abortable, errorText } from "@sallyport/async";
+import { abortable, type CertificateDates, presentedCertificate, tlsErrorText } from "@sallyport/async";
 import { parseAddress } from "../address.ts";
 import { BaseHeader } from "../catalogue/base.ts";
 import { ChannelClosedError, HandshakeError, ProtocolError, WireError } from "../errors.ts";
@@ -212,6 +212,7 @@ function withKeepAlive<S extends Socket>(socket: S): S {
 
 async function connected(socket: TLSSocket, address: string, signal: AbortSignal): Promise<void> {
   const settled = new AbortController();
+  const presented = presentedCertificate(socket);
   // Listens for errors, too, until the end of this function: the caller's reader takes over before the next event.
   const closed = once(socket, "close", { signal: settled.signal }).then(() => {
     throw new Error("the connection was closed during the handshake");
@@ -219,7 +220,7 @@ async function connected(socket: TLSSocket, address: string, signal: AbortSignal
   const secured = Promise.race([once(socket, "secureConnect", { signal: settled.signal }), closed]);
   try {
     await abortable(
-      secured.catch((error: unknown) => Promise.reject(dialFailed(address, error))),
+      secured.catch((error: unknown) => Promise.reject(dialFailed(address, error, presented()))),
       signal,
     );
   } finally {
@@ -227,7 +228,7 @@ async function connected(socket: TLSSocket, address: string, signal: AbortSignal
   }
 }
 
-function dialFailed(address: string, error: unknown): HandshakeError {
-  const reason = errorText(error);
+function dialFailed(address: string, error: unknown, presented?: CertificateDates): HandshakeError {
+  const reason = tlsErrorText(error, presented);
   return new HandshakeError("DIAL_FAILED", `cannot connect to ${address}: ${reason}`, { cause: error });
 }

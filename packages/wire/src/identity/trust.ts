@@ -43,8 +43,8 @@ function assertDates(certificate: X509Certificate, at: Date): void {
   if (certificate.validFromDate <= at && at <= certificate.validToDate) return;
   throw new CertificateError(
     "CERTIFICATE_EXPIRED",
-    `certificate ${fingerprint(certificate)} is valid from ${certificate.validFrom} to ${certificate.validTo}, ` +
-      `it is ${at.toISOString()} now; renew it or set the clock`,
+    `certificate ${fingerprint(certificate)} is valid from ${certificate.validFromDate.toISOString()} to ${certificate.validToDate.toISOString()}, ` +
+      `and the clock of this machine shows ${at.toISOString()}: renew it, or correct the clock`,
   );
 }
 

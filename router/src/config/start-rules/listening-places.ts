@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { formatPath, type Path } from "@sallyport/config-file";
 import type { RouterConfig } from "@sallyport/router-config";
-import { type AlpnEntry, EDGE_ALPN, formatHostPort, type HostPort, LINK_ALPN } from "@sallyport/wire";
+import { type AlpnEntry, EDGE_ALPN, formatHostPort, type HostPort, LINK_ALPN, listenAdvice } from "@sallyport/wire";
 import { WEB_ALPN } from "../../health/web-server.ts";
 import type { Remark } from "../remark.ts";
 
@@ -18,11 +18,30 @@ interface ListeningPlace extends HostPort {
 
 /** Addresses of the file that cannot be listened on together: the second of each two, with the first one's key. */
 export function takenPlaces(config: RouterConfig): Remark[] {
-  const places = [...linkPlaces(config), ...listenerPlaces(config), ...webPlaces(config)];
+  const places = listeningPlaces(config);
   return places.flatMap((place, i) => {
     const clash = places.slice(0, i).flatMap((other) => clashOf(place, other) ?? [])[0];
     return clash === undefined ? [] : [{ path: place.path, text: clash }];
   });
+}
+
+/**
+ * The setting by which the router was told to listen where it could not; undefined for any other error.
+ * @param error as the system gives it, with `address` and `port`
+ */
+export function listeningProblem(config: RouterConfig, error: unknown): Remark | undefined {
+  const { syscall = "", address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number };
+  if (!LISTENING.includes(syscall)) return undefined;
+  const onPort = listeningPlaces(config).filter((place) => place.port === port);
+  const place = onPort.find(({ host }) => host === address) ?? onPort[0];
+  return place && { path: place.path, text: `cannot listen on ${formatHostPort(place)}: ${listenAdvice(error)}` };
+}
+
+/** System calls that fail where an address cannot be listened on. */
+const LISTENING = ["listen", "bind"];
+
+function listeningPlaces(config: RouterConfig): ListeningPlace[] {
+  return [...linkPlaces(config), ...listenerPlaces(config), ...webPlaces(config)];
 }
 
 function linkPlaces({ link }: RouterConfig): ListeningPlace[] {

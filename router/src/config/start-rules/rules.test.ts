@@ -1,4 +1,7 @@
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseRouterConfig } from "@sallyport/router-config";
@@ -156,3 +159,67 @@ web: [${web(port, "", "127.0.0.1")}]\n`;
     expect(await both(text)).toEqual([undefined, undefined]);
   });
 });
+
+describe("an address that another program has", () => {
+  it.each<[string, RegExp, (port: number) => string]>([
+    ["link listener", /:4:43: link\.listeners\[0\]\.bind: /, (port) => linkListener(`127.0.0.1:${port}`)],
+    [
+      "edge listener",
+      /listeners\[0\]\.address: /,
+      (port) =>
+        `edge: {}\nlisteners: [{ binding: edge, address: "tls:127.0.0.1:${port}", options: { advertise: "localhost:${port}" } }]`,
+    ],
+    [
+      "edge listener with workers",
+      /listeners\[0\]\.address: /,
+      (port) =>
+        `edge: {}\nlisteners: [{ binding: edge, address: "tls:127.0.0.1:${port}", options: { advertise: "localhost:${port}", workers: 1 } }]`,
+    ],
+    [
+      "edge listener for web sockets",
+      /listeners\[0\]\.address: /,
+      (port) =>
+        `edge: {}\nlisteners: [{ binding: edge, address: "wss:127.0.0.1:${port}", options: { advertise: "localhost:${port}" } }]`,
+    ],
+    [
+      "plain TCP listener",
+      /listeners\[0\]\.address: /,
+      (port) => `listeners: [{ binding: proxy, address: "tcp:127.0.0.1:${port}", service: s }]`,
+    ],
+    [
+      "plain UDP listener",
+      /listeners\[0\]\.address: /,
+      (port) => `listeners: [{ binding: transport, address: "udp:127.0.0.1:${port}" }]`,
+    ],
+    [
+      "API proxy",
+      /edge\.apiProxy\.listener: /,
+      (port) => `edge: { apiProxy: { listener: "127.0.0.1:${port}", upstream: "localhost:1" } }`,
+    ],
+    ["web server", /web\[0\]\.bindPoints\[0\]\.interface: /, (port) => `web: [${web(port)}]`],
+  ])("is named with the key of the %s", async (_what, key, text) => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const datagrams = createSocket("udp4").bind(port, "127.0.0.1");
+    await once(datagrams, "listening");
+    try {
+      const [, started] = await both(`${identity}\n${ctrl}\n${text(port)}\n`);
+      expect(started).toMatch(/router\.yml:\d+:\d+: /);
+      expect(started).toMatch(key);
+      expect(started).toContain(`cannot listen on 127.0.0.1:${port}: another program listens there`);
+    } finally {
+      datagrams.close();
+      server.close();
+    }
+  });
+
+  it("is not of this machine, or needs a right", async () => {
+    const [, elsewhere] = await both(`${identity}\n${ctrl}\n${linkListener("192.0.2.77:3022")}\n`);
+    expect(elsewhere).toContain("cannot listen on 192.0.2.77:3022: this machine has no such address");
+  });
+});
+
+function linkListener(at: string): string {
+  return `link: { listeners: [{ binding: transport, bind: "tls:${at}", advertise: "tls:localhost:3022" }] }`;
+}
