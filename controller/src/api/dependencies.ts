@@ -10,7 +10,7 @@ import type { Model } from "../model/model.ts";
 
 /** What the API shows of a router's control channel. `supportedProtocols` is empty while it is offline. */
 export type RouterView = Pick<RouterState, "hostname" | "supportedProtocols"> &
-  Partial<Pick<RouterState, "versionInfo" | "linkListeners" | "capabilities">> & {
+  Partial<Pick<RouterState, "versionInfo" | "linkListeners" | "capabilities" | "checksPosture">> & {
     readonly isOnline: boolean;
     readonly syncStatus: z.infer<typeof syncStatus>;
   };
@@ -22,6 +22,7 @@ export interface FabricView
     | "someRouterBack"
     | "onlineRouterIds"
     | "dynamicCost"
+    | "chooseTerminator"
     | "announceApiSession"
     | "links"
     | "link"

@@ -19,7 +19,7 @@ import { type Link, linkCost } from "./links/link-table.ts";
 import { Mesh } from "./links/mesh.ts";
 import { followChange } from "./model-changes.ts";
 import { FABRIC_LIMITS, type FabricOptions, type FabricSettings } from "./options.ts";
-import type { FabricModel } from "./ports.ts";
+import type { FabricModel, TerminatorRecord } from "./ports.ts";
 import { ControlListener } from "./routers/control-listener.ts";
 import { IdentityConnections } from "./routers/identity-connections.ts";
 import { ROUTER_LINES, type RouterConnection, type RouterState, routerState } from "./routers/router-connection.ts";
@@ -29,6 +29,7 @@ import { RouterOperations } from "./routers/router-operations.ts";
 import { FirstReturn, StartGrace } from "./routers/start-grace.ts";
 import { HostingEnds } from "./sessions/hosting-ends.ts";
 import { SessionFeed } from "./sessions/session-feed.ts";
+import type { Choice, ChoiceRequest } from "./terminators/terminator-choice.ts";
 import { TerminatorMessages } from "./terminators/terminator-messages.ts";
 import { TerminatorSearch } from "./terminators/terminator-search.ts";
 import { TerminatorValidation } from "./terminators/terminator-validation.ts";
@@ -80,6 +81,7 @@ export class Fabric {
   readonly #dataModel: DataModelFeed;
   readonly #validation: TerminatorValidation;
   readonly #linkMessages: LinkMessages;
+  readonly #search: TerminatorSearch;
   readonly #inspection: Inspection;
   readonly operations: RouterOperations;
   /** Everything that handles messages of a router. */
@@ -122,6 +124,7 @@ export class Fabric {
     const links = new LinkMessages({ mesh, rerouter, model, emit, log });
     this.#linkMessages = links;
     const search = new TerminatorSearch({ model, mesh, start, costs, options, log });
+    this.#search = search;
     const builder = new CircuitBuilder({ model, search, exchange, circuits, costs, options, emit, log });
     const access = new CircuitAccess({ model, circuits, log });
     this.#access = access;
@@ -207,6 +210,11 @@ export class Fabric {
 
   links(): LinkState[] {
     return this.#mesh.links.all().map(withCost);
+  }
+
+  /** What a dial of this moment among these terminators comes to, without waiting for any of them. */
+  chooseTerminator(request: ChoiceRequest, terminators: readonly TerminatorRecord[]): Choice {
+    return this.#search.choose(request, terminators);
   }
 
   /** Dynamic part of a terminator's cost. */

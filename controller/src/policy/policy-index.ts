@@ -234,6 +234,11 @@ export class PolicyIndex {
     return this.#selecting(this.policiesOf(identity), serviceId).filter((policy) => policy.type === type);
   }
 
+  /** Those of {@link granting} that count for a tunneling router: it reports no posture, so a policy with posture checks grants it nothing. */
+  grantingToRouter(identity: Attributed, serviceId: string, type: Permission): ServicePolicy[] {
+    return this.granting(identity, serviceId, type).filter((policy) => this.checksOf(policy).length === 0);
+  }
+
   /** Ids of the service policies that ask for the posture check. */
   policiesWithPostureCheck(checkId: string): string[] {
     const check = this.#checks.get(checkId);
@@ -248,11 +253,26 @@ export class PolicyIndex {
     return [...this.#identityRouters.routersOf(identity)].sort();
   }
 
+  /** Ids of the edge routers that may carry the service, sorted. */
+  routersOfService(serviceId: string): string[] {
+    const service = this.#services.entity(serviceId);
+    return service === undefined ? [] : [...this.#serviceRouters.routersOf(service)].sort();
+  }
+
+  /** The edge-router policies that select the identity. */
+  edgeRouterPoliciesOf(identity: Attributed): RouterPolicy[] {
+    return this.#identityRouters.policiesOf(identity);
+  }
+
+  /** The service-edge-router policies that select the service. */
+  serviceEdgeRouterPoliciesOf(serviceId: string): RouterPolicy[] {
+    const service = this.#services.entity(serviceId);
+    return service === undefined ? [] : this.#serviceRouters.policiesOf(service);
+  }
+
   /** Ids of the edge routers over which the identity may reach the service, sorted. */
   routersFor(identity: Attributed, serviceId: string): string[] {
-    const service = this.#services.entity(serviceId);
-    if (!service) return [];
-    const carrying = this.#serviceRouters.routersOf(service);
+    const carrying = new Set(this.routersOfService(serviceId));
     return this.routersOfIdentity(identity).filter((id) => carrying.has(id));
   }
 }

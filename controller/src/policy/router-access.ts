@@ -41,10 +41,15 @@ export class RouterAccess {
     for (const members of this.#members.values()) members.delete(id);
   }
 
+  /** The policies that select the entity. */
+  policiesOf(entity: Attributed): RouterPolicy[] {
+    return this.#from.of(entity);
+  }
+
   /** Ids of the routers that the entity may use. */
   routersOf(entity: Attributed): Set<string> {
     const routers = new Set<string>();
-    for (const policy of this.#from.of(entity)) {
+    for (const policy of this.policiesOf(entity)) {
       for (const id of this.#members.get(policy.id) ?? []) routers.add(id);
     }
     return routers;

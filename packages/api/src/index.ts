@@ -59,3 +59,4 @@ export * from "./schema/router.ts";
 export { apiTime, orNull, ZERO_TIME } from "./schema/scalars.ts";
 export * from "./schema/service.ts";
 export * from "./schema/session.ts";
+export * from "./schema/why.ts";

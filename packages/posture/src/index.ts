@@ -18,6 +18,7 @@ export {
   type PostureState,
   passes,
   postureType,
+  reportedAt,
   storedFields,
   takeReport,
 } from "./types.ts";

@@ -55,6 +55,26 @@ export function storedFields(typeId: string, data: Readonly<Record<string, unkno
   ) as typeof defaults;
 }
 
+/** When the device, or the user, last said something that the check looks at, in milliseconds since 1970; undefined: never. */
+export function reportedAt(
+  { typeId }: Pick<PostureCheck, "typeId">,
+  { device, session }: PostureState,
+): number | undefined {
+  switch (typeId) {
+    case "OS":
+      return device.os?.at;
+    case "DOMAIN":
+      return device.domain?.at;
+    case "MAC":
+      return device.mac?.at;
+    case "PROCESS":
+    case "PROCESS_MULTI":
+      return device.processes.length === 0 ? undefined : Math.max(...device.processes.map(({ at }) => at));
+    case "MFA":
+      return session.mfaPassedAt;
+  }
+}
+
 /** Does the check pass at this moment (milliseconds since 1970)? */
 export function passes(check: PostureCheck, known: PostureState, now: number): boolean {
   return postureType(check.typeId).passes(check, known, now);

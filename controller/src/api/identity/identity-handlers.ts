@@ -29,6 +29,7 @@ import { renderEdgeRouterPolicies, renderServicePolicies } from "../render/polic
 import { renderEdgeRouters } from "../render/router.ts";
 import { listGrantedServices } from "../render/service.ts";
 import { renderApiSessions, renderSessions } from "../render/session.ts";
+import { whyHandlers } from "./why-handlers.ts";
 
 /** Their ids and names are the same. */
 const IDENTITY_TYPES = ["Default", "Device", "Router", "Service", "User"].map((name) => ({ id: name, name }));
@@ -89,6 +90,7 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
       const viewer = { identityId: viewed.id, grants: await model.policy.grantsOf(viewed), configTypes: [] };
       return listGrantedServices(deps, viewed, viewer, list, { permission });
     },
+    ...whyHandlers(deps),
     getIdentityPolicyAdvice: async ({ params }) => ({ data: await advise(deps, params.id, params.serviceId) }),
     disableIdentity: ({ params, body }) => model.identities.disable(params.id, body.durationMinutes),
     enableIdentity: ({ params }) => model.identities.enable(params.id),

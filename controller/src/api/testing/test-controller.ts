@@ -122,6 +122,7 @@ export async function startTestController(
     onlineRouterIds: () => [...online.keys()],
     dynamicCost: () => 0,
     ...network.view(),
+    chooseTerminator: (request, terminators) => network.choose([...online.keys()], request, terminators),
     identityConnection: () => "unknown",
     announceApiSession: async (session) => {
       announced.push(session.token);

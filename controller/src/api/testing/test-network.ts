@@ -1,6 +1,8 @@
 import type { Circuit } from "../../fabric/circuits/circuit.ts";
+import { PathFinder } from "../../fabric/circuits/path.ts";
 import type { LinkState } from "../../fabric/fabric.ts";
 import type { InspectionRequest, InspectionResult } from "../../fabric/inspection.ts";
+import { type Choice, chooseTerminator } from "../../fabric/terminators/terminator-choice.ts";
 import type { FabricView } from "../dependencies.ts";
 
 /** Links and circuits that a test puts there itself, and what was done to them. */
@@ -14,9 +16,22 @@ export class TestNetwork {
   readonly disconnected: string[] = [];
   readonly ended: { id: string; isImmediate: boolean }[] = [];
 
+  /** What a dial comes to, over these links between the routers that are online. */
+  choose(online: readonly string[], ...[request, terminators]: Parameters<FabricView["chooseTerminator"]>): Choice {
+    const routers = online.map((id) => ({ id, cost: 0, noTraversal: false }));
+    const paths = new PathFinder(routers, this.links.values(), 1);
+    return chooseTerminator(request, terminators, paths, (id) => online.includes(id), { of: () => 0 });
+  }
+
   view(): Omit<
     FabricView,
-    "routerState" | "someRouterBack" | "onlineRouterIds" | "dynamicCost" | "identityConnection" | "announceApiSession"
+    | "routerState"
+    | "someRouterBack"
+    | "onlineRouterIds"
+    | "dynamicCost"
+    | "identityConnection"
+    | "announceApiSession"
+    | "chooseTerminator"
   > {
     return {
       links: () => [...this.links.values()],

@@ -94,8 +94,20 @@ export class CertificateLogin {
     const now = this.#ctx.now();
     requireEnabled(principal, now);
     const { policy } = principal;
-    if (!policy.cert_allowed) throw refused(`auth policy ${policy.id} does not allow certificates`);
-    const isValid = leaf.validFromDate <= now && now <= leaf.validToDate;
-    if (!isValid && !policy.cert_allow_expired) throw refused(`certificate ${print} is outside its validity`);
+    const refusal = certificateRefusal(policy, leaf, now);
+    if (refusal === "forbidden") throw refused(`auth policy ${policy.id} does not allow certificates`);
+    if (refusal !== undefined) throw refused(`certificate ${print} is outside its validity`);
   }
+}
+
+/** Why an auth policy does not let an identity log in by its certificate at this moment. */
+export function certificateRefusal(
+  policy: Pick<Principal["policy"], "cert_allowed" | "cert_allow_expired">,
+  leaf: X509Certificate,
+  at: Date,
+): "forbidden" | "expired" | "not yet valid" | undefined {
+  if (!policy.cert_allowed) return "forbidden";
+  if (policy.cert_allow_expired) return undefined;
+  if (at > leaf.validToDate) return "expired";
+  return at < leaf.validFromDate ? "not yet valid" : undefined;
 }

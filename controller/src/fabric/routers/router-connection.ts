@@ -226,6 +226,8 @@ export interface RouterState {
   readonly versionInfo: VersionInfo;
   /** Bits of `RouterCapability`; absent: it announces none. */
   readonly capabilities?: Buffer | undefined;
+  /** It evaluates the posture checks of identities with access tokens. */
+  readonly checksPosture: boolean;
   /** Where other routers dial it. */
   readonly linkListeners: readonly { readonly address: string; readonly protocol: string }[];
   /** `ip:port` the router connected from. */
@@ -243,6 +245,7 @@ export function routerState(router: RouterConnection): RouterState {
     supportedProtocols: router.supportedProtocols,
     versionInfo: { version, revision, buildDate, os, arch },
     capabilities: router.capabilities,
+    checksPosture: router.checksPosture,
     linkListeners: router.listeners.map(({ address, protocol }) => ({ address, protocol })),
     address: router.channel.peer.address,
   };

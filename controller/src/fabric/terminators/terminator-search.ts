@@ -39,7 +39,7 @@ export class TerminatorSearch {
     const { model, mesh, start, options, log } = this.#parts;
     const read = (): Promise<readonly TerminatorRecord[]> => model.terminatorsOfService(request.service.id);
     let terminators = await read();
-    let choice = this.#choose(request, terminators);
+    let choice = this.choose(request, terminators);
     if (choice.ok || !this.#mayReturn(request, choice.cause, terminators)) return choice;
     const waiting = this.#waiting.get(request.from) ?? 0;
     if (waiting >= MAX_PER_ROUTER) return choice;
@@ -52,12 +52,12 @@ export class TerminatorSearch {
       for (;;) {
         const leftMs = Math.min(start.leftMs, until - Date.now());
         if (leftMs > 0) await mesh.nextChange(Math.min(leftMs, readAgainAt - Date.now()));
-        choice = this.#choose(request, terminators);
+        choice = this.choose(request, terminators);
         // Every search wakes at every change of the mesh: it asks the store before it answers, and now and then for hosts that went to other routers.
         if (choice.ok || leftMs <= 0 || Date.now() >= readAgainAt) {
           terminators = await read();
           readAgainAt = Date.now() + READ_AGAIN_MS;
-          choice = this.#choose(request, terminators);
+          choice = this.choose(request, terminators);
         }
         if (choice.ok || leftMs <= 0 || !this.#mayReturn(request, choice.cause, terminators)) return choice;
       }
@@ -72,7 +72,8 @@ export class TerminatorSearch {
     else this.#waiting.delete(routerId);
   }
 
-  #choose(request: ChoiceRequest, terminators: readonly TerminatorRecord[]): Choice {
+  /** What a dial of this moment among these terminators comes to, without waiting for any of them. */
+  choose(request: ChoiceRequest, terminators: readonly TerminatorRecord[]): Choice {
     const { mesh, costs } = this.#parts;
     return chooseTerminator(request, terminators, mesh.paths(), (id) => mesh.router(id) !== undefined, costs);
   }

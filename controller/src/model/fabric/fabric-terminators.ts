@@ -30,7 +30,7 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
     async terminatorsOfService(serviceId) {
       return facts.terminators(serviceId, async () => {
         const rows = await db.selectFrom("terminator").selectAll().where("service_id", "=", serviceId).execute();
-        return rows.map(recordOf);
+        return rows.map(terminatorRecord);
       });
     },
     async terminatorsOfRouter(routerId, afterId, limit) {
@@ -42,11 +42,11 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
         .orderBy("id")
         .limit(limit)
         .execute();
-      return rows.map(recordOf);
+      return rows.map(terminatorRecord);
     },
     async findTerminator(id) {
       const row = await model.terminators.find(db, id);
-      return row === undefined ? undefined : recordOf(row);
+      return row === undefined ? undefined : terminatorRecord(row);
     },
     createTerminator: (terminator) => store.transaction((trx) => create(trx, terminator)),
     async updateTerminator(id, change) {
@@ -73,7 +73,7 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
           ON t.host_id = o.identity_id AND t.service_id = o.service_id
         WHERE t.binding = ${RouterBinding.Edge} AND NOT EXISTS (SELECT 1 FROM session s
           WHERE s.identity_id = t.host_id AND s.service_id = t.service_id AND s.type = 'Bind')`.execute(db);
-      return rows.map(recordOf);
+      return rows.map(terminatorRecord);
     },
     async deleteTerminators(routerId, ids) {
       if (ids.length === 0) return [];
@@ -123,7 +123,7 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
   const before = { routerId: terminator.routerId, serviceId: terminator.serviceId };
   if (made !== undefined) {
     await appendChange(trx, { kind: "terminator", key: id, op: "create", before });
-    return { outcome: "created", terminator: recordOf(made) };
+    return { outcome: "created", terminator: terminatorRecord(made) };
   }
   const present = await trx.selectFrom("terminator").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
   if (present === undefined) return { outcome: "rejected", message: `terminator ${id} is being removed` };
@@ -134,7 +134,7 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
     present.host_id === terminator.hostId;
   if (!isSame) return { outcome: "conflict", message: `terminator ${id} exists with another service, router or host` };
   if (present.cost === terminator.cost && present.precedence === terminator.precedence) {
-    return { outcome: "existing", terminator: recordOf(present) };
+    return { outcome: "existing", terminator: terminatorRecord(present) };
   }
   const changed = await trx
     .updateTable("terminator")
@@ -143,7 +143,7 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
     .returningAll()
     .executeTakeFirstOrThrow();
   await appendChange(trx, { kind: "terminator", key: id, op: "update", before });
-  return { outcome: "existing", terminator: recordOf(changed) };
+  return { outcome: "existing", terminator: terminatorRecord(changed) };
 }
 
 /**
@@ -168,7 +168,8 @@ async function refusalOf(trx: Db, terminator: NewTerminator): Promise<Terminator
   };
 }
 
-function recordOf(row: TerminatorRow): TerminatorRecord {
+/** A terminator as the fabric takes it. */
+export function terminatorRecord(row: TerminatorRow): TerminatorRecord {
   return {
     id: row.id,
     serviceId: row.service_id,

@@ -136,9 +136,9 @@ export function fabricTunnel(ctx: ModelContext, model: Model) {
           : await model.services.findByIdOrName(db, claim.service.name);
       if (service === undefined) return { denied: DenialCode.InvalidService };
       const index = await model.policy.current();
-      // A router reports no posture, so a policy with posture checks grants it nothing.
-      const grants = index.granting(identity, service.id, claim.type);
-      if (!grants.some((policy) => index.checksOf(policy).length === 0)) return { denied: DenialCode.AccessDenied };
+      if (index.grantingToRouter(identity, service.id, claim.type).length === 0) {
+        return { denied: DenialCode.AccessDenied };
+      }
       if (!index.routersFor(identity, service.id).includes(router.id)) {
         return { denied: DenialCode.InvalidEdgeRouterForSession };
       }

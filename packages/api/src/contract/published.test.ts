@@ -7,6 +7,7 @@ import {
   DIFFERENCES_21,
   type DifferenceAspect,
   operationKey as key,
+  OWN_OPERATIONS,
   type PublishedOperation,
   publishedOperations,
 } from "./published.ts";
@@ -19,6 +20,7 @@ const ours = new Map(
   ),
 );
 const unserved = [...ours].flatMap(([name, { operation }]) => (operation.unserved === undefined ? [] : [name]));
+const own = OWN_OPERATIONS.map(({ operation }) => operation);
 const published = publishedOperations("0.26.14");
 const published21 = publishedOperations("2.1");
 
@@ -39,13 +41,14 @@ test("what the table has beyond the specification's description is written down,
   const known = new Set(published.map(key));
   const beyond = [...ours.keys()].filter((each) => !each.startsWith("fabric ") && !known.has(each));
   expect(beyond.filter((each) => !unserved.includes(each)).toSorted()).toEqual(
-    ADDITIONS.map(({ operation }) => operation).toSorted(),
+    [...ADDITIONS.map(({ operation }) => operation), ...own].toSorted(),
   );
 });
 
-test("the table has nothing beyond 2.1 but the Fabric API's description of itself", () => {
+test("the table has nothing beyond 2.1 but the Fabric API's description of itself, and Sallyport's own operations", () => {
   const known = new Set(published21.map(key));
-  expect([...ours.keys()].filter((each) => !known.has(each))).toEqual(["fabric GET /"]);
+  const beyond = [...ours.keys()].filter((each) => !known.has(each));
+  expect(beyond.toSorted()).toEqual(["fabric GET /", ...own].toSorted());
 });
 
 test.each([

@@ -262,3 +262,17 @@ export const ADDITIONS: readonly Addition[] = [
     client: "programs of 2.x that enroll by a token of an identity provider",
   },
 ];
+
+/** An operation that no description of OpenZiti has: Sallyport's own. */
+export interface OwnOperation {
+  readonly operation: string;
+  /** What it is for, and why no published operation serves that. */
+  readonly why: string;
+}
+
+export const OWN_OPERATIONS: readonly OwnOperation[] = [
+  {
+    operation: "management GET /identities/{id}/why/{serviceId}",
+    why: "policy-advice counts routers and says yes or no: this says what is missing, from the login to the last failed dial, and the command that adds it",
+  },
+];

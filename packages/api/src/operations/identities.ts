@@ -40,7 +40,8 @@ import { edgeRouterPolicyDetail, servicePolicyDetail } from "../schema/policy.ts
 import { edgeRouterDetail } from "../schema/router.ts";
 import { serviceDetail } from "../schema/service.ts";
 import { apiSessionDetail, sessionManagementDetail } from "../schema/session.ts";
-import { attributeUsage, policyType, roleParameters } from "./shared.ts";
+import { whyAnswer } from "../schema/why.ts";
+import { attributeUsage, policyType, roleParameters, whyType } from "./shared.ts";
 
 export const identityOperations = {
   listIdentities: list("/identities", "admin", identityDetail, "Identities", { query: roleParameters }),
@@ -91,6 +92,13 @@ export const identityOperations = {
     "admin",
     policyAdvice,
     "Whether and how an identity can reach a service",
+  ),
+  explainAccess: detail(
+    "/identities/{id}/why/{serviceId}",
+    "admin",
+    whyAnswer,
+    "Why an identity can or cannot dial or bind a service, and what to do; ids or names",
+    { query: whyType, errors: [400, 401, 404, 429] },
   ),
   disableIdentity: action(
     "POST",

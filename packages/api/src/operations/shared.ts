@@ -33,6 +33,9 @@ export const roleParameters = { roleFilter: names.optional(), roleSemantic: sema
 /** Restrict a relation that goes through service policies to one kind of access. */
 export const policyType = { policyType: z.enum(["dial", "bind"]).optional() };
 
+/** What an identity is asked about: to dial a service, the default, or to host it. */
+export const whyType = { type: z.enum(["dial", "bind"]).optional() };
+
 /** A list of role attributes with what uses them; `withIds` adds the ids of the users. */
 export function attributeUsage<P extends string>(path: P, summary: string) {
   return list(path, "admin", roleAttributeUsage, summary, { query: { withIds: z.stringbool().optional() } });

@@ -113,6 +113,7 @@ export const ROUTES: Routes = {
       listIdentityServicePolicies: {"method":"GET","path":"/identities/{id}/service-policies"},
       listIdentityServices: {"method":"GET","path":"/identities/{id}/services"},
       getIdentityPolicyAdvice: {"method":"GET","path":"/identities/{id}/policy-advice/{serviceId}"},
+      explainAccess: {"method":"GET","path":"/identities/{id}/why/{serviceId}"},
       disableIdentity: {"method":"POST","path":"/identities/{id}/disable","body":"json"},
       enableIdentity: {"method":"POST","path":"/identities/{id}/enable"},
       listIdentitysServiceConfigs: {"method":"GET","path":"/identities/{id}/service-configs"},

@@ -1,0 +1,90 @@
+import { PeerData, RouterBinding } from "@sallyport/wire";
+import { sql } from "kysely";
+import type { TerminatorRecord } from "../../fabric/ports.ts";
+import type { PolicyIndex, ServicePolicy } from "../../policy/policy-index.ts";
+import type { EdgeRouter, HostingFacts, Named, Terminator } from "../../policy/why/facts.ts";
+import type { ModelContext } from "../context.ts";
+import { namesOf } from "../entity.ts";
+import { circuitService, terminatorRecord } from "../fabric/fabric-terminators.ts";
+import type { ServiceRow } from "../network/services.ts";
+import type { TerminatorRow } from "../network/terminators.ts";
+import { selectedByAny } from "../policy/selection-sql.ts";
+import { type NetworkNow, routeFrom } from "./network-now.ts";
+
+const MAX_SHOWN = 5;
+/** Routers from which a path is looked for. */
+const MAX_ROUTES = 20;
+
+/** Policies of type `Bind` that select the service. */
+export function bindPolicies(index: PolicyIndex, serviceId: string): ServicePolicy[] {
+  return index.policiesOfService(serviceId).filter(({ type }) => type === "Bind");
+}
+
+interface HostingQuestion {
+  readonly service: ServiceRow;
+  /** Over which the identity gets into the network now. */
+  readonly entries: readonly Pick<EdgeRouter, "id">[];
+  readonly binding: readonly ServicePolicy[];
+  readonly network: NetworkNow;
+}
+
+export async function hostingFacts(
+  ctx: ModelContext,
+  { service, entries, binding, network }: HostingQuestion,
+): Promise<HostingFacts> {
+  const { rows } = await sql<TerminatorRow & { host_name: string | null; router_name: string | null }>`
+    SELECT t.*, i.name AS host_name, r.name AS router_name
+    FROM terminator t LEFT JOIN identity i ON i.id = t.host_id LEFT JOIN router r ON r.id = t.router_id
+    WHERE t.service_id = ${service.id} ORDER BY t.id`.execute(ctx.store.db);
+  const records = rows.map(terminatorRecord);
+  const circuits = circuitService(service);
+  const routes = entries
+    .slice(0, MAX_ROUTES)
+    .map(({ id: from }) =>
+      routeFrom(from, network.chooseTerminator({ service: circuits, instanceId: "", from }, records)),
+    );
+  const terminators = rows.map((row, at): Terminator => {
+    const { id, router_id, router_name, host_id, host_name, instance_id: instanceId, precedence, cost } = row;
+    const isOnline = network.routerState(router_id)?.isOnline === true;
+    const record = records[at];
+    return {
+      ...{ id, instanceId, precedence, cost },
+      router: { id: router_id, name: router_name ?? router_id, isOnline },
+      ...(host_id !== "" && { host: { id: host_id, name: host_name ?? host_id } }),
+      sendsPublicKey: record !== undefined && sendsPublicKey(record),
+    };
+  });
+  if (terminators.length > 0) return { terminators, routes, bindPolicies: [], mayHost: [] };
+  const names = await namesOf(
+    ctx.store.db,
+    "service_policy",
+    binding.slice(0, MAX_SHOWN).map(({ id }) => id),
+  );
+  return {
+    terminators,
+    routes,
+    bindPolicies: [...names].map(([id, name]) => ({ id, name })),
+    mayHost: (await identitiesOf(ctx, binding)).map((host) => ({
+      ...host,
+      connection: network.identityConnection(host.id),
+    })),
+  };
+}
+
+/** A host that encrypts has given its key with the terminator; a tunneling router gives it with each circuit. */
+function sendsPublicKey({ binding, peerData }: TerminatorRecord): boolean {
+  return binding === RouterBinding.Tunnel || peerData.has(PeerData.PublicKey);
+}
+
+/** Some of the identities that one of the policies selects. */
+async function identitiesOf(ctx: ModelContext, policies: readonly ServicePolicy[]): Promise<readonly Named[]> {
+  if (policies.length === 0) return [];
+  const selected = selectedByAny(
+    policies.map(({ identities: selector, semantic }) => ({ selector, semantic })),
+    "i",
+  );
+  const { rows } = await sql<Named>`SELECT i.id, i.name FROM identity i WHERE ${selected} LIMIT ${MAX_SHOWN}`.execute(
+    ctx.store.db,
+  );
+  return rows;
+}

@@ -1,0 +1,126 @@
+import { type Check, entities, failed, ok, skipped, timeText, warning } from "./check.ts";
+import type { AccessFacts, AuthenticationFacts, Credential } from "./facts.ts";
+import { inWords } from "./remedies.ts";
+
+/** Can the identity log in, and has it? */
+export function authenticationChecks({ identity, authentication, at }: AccessFacts): Check[] {
+  const enabled = enabledCheck(authentication, identity.id);
+  if (identity.isRouter) {
+    const message = "a tunneling router is authenticated by its control channel";
+    return [enabled, ok("credential", message)];
+  }
+  return [enabled, credentialCheck(authentication, at), sessionCheck(authentication), factorCheck(authentication)];
+}
+
+function enabledCheck({ disabled }: AuthenticationFacts, id: string): Check {
+  if (disabled === undefined) return ok("identity-enabled", "the identity is enabled");
+  const { since, until } = disabled;
+  const end = until === undefined ? "until an administrator enables it" : `until ${timeText(until)}`;
+  return failed("identity-enabled", "IDENTITY_DISABLED", `the identity is disabled since ${timeText(since)}, ${end}`, {
+    remedies: [inWords(`Enable it: POST /edge/management/v1/identities/${id}/enable.`)],
+  });
+}
+
+const METHODS = { cert: "certificate", updb: "password" } as const;
+
+function credentialCheck(facts: AuthenticationFacts, at: number): Check {
+  const { authenticators, isProvedByOthers, policy, apiSessions } = facts;
+  const usable = authenticators.filter(({ refusal }) => refusal === undefined);
+  if (usable.length > 0) {
+    const methods = [...new Set(usable.map(({ method }) => METHODS[method]))];
+    return ok("credential", `it can log in by ${methods.join(" or ")}`);
+  }
+  if (isProvedByOthers) return ok("credential", "it can log in by an external signer or certificate authority");
+  const problem = authenticators.length === 0 ? notEnrolled(facts, at) : refusedCredentials(authenticators, policy);
+  // What is open already needs no login.
+  if (apiSessions.length > 0 && problem.status === "failed") return { ...problem, status: "warning" };
+  return problem;
+}
+
+function notEnrolled({ enrollments }: AuthenticationFacts, at: number): Check {
+  const latest = enrollments.toSorted((a, b) => b.expiresAt - a.expiresAt)[0];
+  if (latest === undefined) {
+    return failed("credential", "NO_CREDENTIAL", "the identity has no authenticator and no enrollment", {
+      remedies: [inWords("Create an enrollment for the identity, and enroll its program with the token.")],
+    });
+  }
+  const end = timeText(latest.expiresAt);
+  if (latest.expiresAt <= at) {
+    return failed(
+      "credential",
+      "ENROLLMENT_EXPIRED",
+      `the identity has not enrolled, and its enrollment expired ${end}`,
+      {
+        remedies: [inWords("Refresh the enrollment, and enroll the program with the new token.")],
+      },
+    );
+  }
+  return failed(
+    "credential",
+    "NOT_ENROLLED",
+    `the identity has not enrolled yet; its enrollment is valid until ${end}`,
+    {
+      remedies: [inWords("Enroll the program with the token of the enrollment.")],
+    },
+  );
+}
+
+function refusedCredentials(authenticators: readonly Credential[], policy: AuthenticationFacts["policy"]): Check {
+  const untimely = authenticators.find(({ refusal }) => refusal === "expired" || refusal === "not yet valid");
+  if (untimely !== undefined) {
+    const end = untimely.endsAt === undefined ? "" : ` at ${timeText(untimely.endsAt)}`;
+    const message =
+      untimely.refusal === "expired"
+        ? `its certificate expired${end}`
+        : "its certificate is not valid yet: check clocks";
+    return failed("credential", "CERTIFICATE_NOT_VALID", `${message}; its authentication policy wants a valid one`, {
+      entities: entities("auth-policies", [policy]),
+      remedies: [inWords("Re-enroll the identity: POST /edge/management/v1/authenticators/{id}/re-enroll.")],
+    });
+  }
+  const methods = [...new Set(authenticators.map(({ method }) => METHODS[method]))].join(" and ");
+  const message = `its authentication policy does not allow a login by ${methods}, and it has nothing else`;
+  return failed("credential", "METHOD_NOT_ALLOWED", message, {
+    entities: entities("auth-policies", [policy]),
+    remedies: [inWords("Allow the method in the authentication policy, or enroll the identity by another one.")],
+  });
+}
+
+function sessionCheck({ apiSessions }: AuthenticationFacts): Check {
+  const [newest] = apiSessions;
+  if (newest !== undefined) return ok("api-session", `it is logged in since ${timeText(newest.since)}`);
+  const message = "the identity is not logged in: its program is not running, or cannot log in";
+  return warning("api-session", "NOT_LOGGED_IN", message, {
+    remedies: [inWords("Start the program; its log says why a login fails.")],
+  });
+}
+
+function factorCheck({ apiSessions, policy, isTotpEnrolled }: AuthenticationFacts): Check {
+  const { requiresTotp, requiredSigner } = policy;
+  if (apiSessions.some(({ isTotpOpen }) => !isTotpOpen)) {
+    if (requiredSigner === undefined) return ok("second-factor", "no second factor is missing");
+    return ok(
+      "second-factor",
+      "every request has to carry a token of an external signer, which only its program knows",
+    );
+  }
+  if (apiSessions.length > 0) {
+    const message = "it is logged in, and the one-time code is missing";
+    return failed("second-factor", "SECOND_FACTOR_MISSING", message, {
+      remedies: [
+        inWords(
+          isTotpEnrolled
+            ? "Enter the one-time code."
+            : "Enroll an authenticator app in the program, and enter its code.",
+        ),
+      ],
+    });
+  }
+  if (requiresTotp && !isTotpEnrolled) {
+    const message = "its authentication policy wants a one-time code, and no authenticator app is enrolled";
+    return warning("second-factor", "SECOND_FACTOR_NOT_ENROLLED", message, {
+      remedies: [inWords("Enroll an authenticator app in the program.")],
+    });
+  }
+  return skipped("second-factor", "there is no API session to look at");
+}
