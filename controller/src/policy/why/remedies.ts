@@ -74,10 +74,11 @@ export function missingAttributes(
 
 export function addAttributes(kind: "identity" | "service", entity: NamedEntity, missing: readonly string[]): Remedy {
   const attributes = missing.map((attribute) => `#${attribute}`).join(", ");
-  return {
-    text: `Give the ${kind} the role attribute${missing.length === 1 ? "" : "s"} ${attributes}.`,
-    command: command("patch", kind, subject(entity), option("roleAttributes", ...entity.attrs, ...missing)),
-  };
+  const text = `Give the ${kind} the role attribute${missing.length === 1 ? "" : "s"} ${attributes}.`;
+  const all = [...entity.attrs, ...missing];
+  // The option takes a list with commas.
+  if (all.some((attribute) => attribute.includes(","))) return { text };
+  return { text, command: command("patch", kind, subject(entity), option("roleAttributes", ...all)) };
 }
 
 export function createEdgeRouterPolicy(identity: Named, routers: readonly Named[]): Remedy {

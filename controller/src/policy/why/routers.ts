@@ -1,15 +1,4 @@
-import {
-  type Check,
-  type CheckName,
-  entities,
-  failed,
-  namesOf,
-  ok,
-  quoted,
-  type Remedy,
-  skipped,
-  warning,
-} from "./check.ts";
+import { type Check, type CheckName, entities, failed, namesOf, ok, quoted, type Remedy, skipped } from "./check.ts";
 import type { AccessFacts, EdgeRouter, RouterSide } from "./facts.ts";
 import { createEdgeRouterPolicy, createServiceRouterPolicy, enableRouter, inWords } from "./remedies.ts";
 
@@ -116,7 +105,7 @@ function routerCheck(router: EdgeRouter, isTunneler: boolean): Check {
     });
   }
   if (router.hasListener || isTunneler) return ok("edge-router", `${name} is online`, about);
-  return warning("edge-router", "NO_EDGE_LISTENER", `${name} is online, and applications cannot connect to it`, {
+  return failed("edge-router", "NO_EDGE_LISTENER", `${name} is online, and applications cannot connect to it`, {
     ...about,
     remedies: [inWords("Configure an edge listener with an advertised address on the router.")],
   });
