@@ -30,6 +30,7 @@ import {
 } from "./config/settings.ts";
 import { Events } from "./events/events.ts";
 import { circuitTraces } from "./fabric/circuits/circuit-traces.ts";
+import { rememberedDials } from "./fabric/circuits/remembered-dials.ts";
 import { Fabric } from "./fabric/fabric.ts";
 import { HealthChecks, healthPages } from "./health/health-checks.ts";
 import { HTTP_USER, startHttp } from "./http/server.ts";
@@ -177,6 +178,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     });
     stops.push({ name: "fabric", stop: () => fabric.close() });
     fabric.onEvent(circuitTraces(traceOf, log));
+    fabric.onEvent(rememberedDials(model.failedDials));
     events.connect({ db: store.db, changes: store.changes, fabric, counts: () => summarize(store.db) });
     const version = parseVersionInfo(versionInfo());
     const { handlers, authenticate, authentication } = createApi({

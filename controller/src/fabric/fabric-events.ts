@@ -71,8 +71,18 @@ export type FabricEvent =
       /** Of the last attempt; empty when none was made. */
       readonly terminatorId: string;
       readonly instanceId: string;
+      /** Where the circuit was to begin. */
+      readonly ingressRouterId: string;
       readonly timespanMs: number;
       readonly cause: CircuitFailureCause;
+      readonly message: string;
+    }
+  | {
+      /** The service requires encryption, and an end takes no part in it. */
+      readonly kind: "encryption-missing";
+      readonly serviceId: string;
+      readonly clientId: string;
+      readonly ingressRouterId: string;
       readonly message: string;
     }
   | {
@@ -130,6 +140,7 @@ export function eventFields(event: FabricEvent): object {
     case "identities-connected":
       return { routerId: event.routerId, connections: event.connections.length };
     case "dial-failed":
+    case "encryption-missing":
     case "health-check": {
       const { kind: _, ...fields } = event;
       return fields;

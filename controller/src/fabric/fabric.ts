@@ -140,7 +140,7 @@ export class Fabric {
     });
     this.#dataModel = new DataModelFeed({ source: model.dataModel, model, log });
     const circuitMessages = new CircuitMessages({
-      ...{ model, builder, circuits, access, adoption, exchange, rerouter, links, log },
+      ...{ model, builder, circuits, access, adoption, exchange, rerouter, links, emit, log },
     });
     const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, emit, log });
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, access, terminators, log });

@@ -1,5 +1,6 @@
 import { RowCounts } from "../store/row-counts.ts";
 import type { ModelContext } from "./context.ts";
+import { FailedDials } from "./fabric/failed-dials.ts";
 import { AuthPolicies } from "./identity/auth-policies.ts";
 import { Authenticators } from "./identity/authenticators.ts";
 import { Cas } from "./identity/cas.ts";
@@ -24,6 +25,7 @@ import { ApiSessions } from "./session/api-sessions.ts";
 import { OidcLogins } from "./session/oidc-logins.ts";
 import { OidcSessions } from "./session/oidc-sessions.ts";
 import { Revocations } from "./session/revocations.ts";
+import { SessionCount } from "./session/session-count.ts";
 import { Sessions } from "./session/sessions.ts";
 
 /** The model on a store. It starts nothing: see `upkeep.ts` for what runs by time. */
@@ -31,6 +33,7 @@ export function createModel(ctx: ModelContext) {
   const enrollments = new Enrollments(ctx);
   const policy = new PolicyMirror(ctx);
   const posture = new Posture(ctx, policy);
+  const failedDials = new FailedDials(ctx.now);
   const identities = new Identities(ctx, enrollments);
   const authenticators = new Authenticators(ctx, enrollments);
   return {
@@ -53,7 +56,8 @@ export function createModel(ctx: ModelContext) {
     postureChecks: new PostureChecks(ctx),
     posture,
     apiSessions: new ApiSessions(ctx),
-    sessions: new Sessions(ctx, posture),
+    sessions: new Sessions(ctx, posture, new SessionCount(), failedDials),
+    failedDials,
     oidcLogins: new OidcLogins(ctx),
     oidcSessions: new OidcSessions(ctx),
     revocations: new Revocations(ctx),

@@ -102,6 +102,7 @@ export function startUpkeep(ctx: ModelContext, model: Model, onSwept?: (what: st
     onChanges: (rows) => {
       model.posture.onChanges(rows);
       model.sessions.onChanges(rows);
+      for (const { kind, op, key } of rows) if (kind === "identity" && op === "delete") model.failedDials.forget(key);
       const taking = rows.filter((row) => ACCESS_KINDS.has(row.kind) && row.op !== "create");
       if (taking.length > 0) run("access", () => checkAccess(taking));
     },

@@ -1,6 +1,6 @@
 import { PeerData } from "@sallyport/wire";
 import { sql } from "kysely";
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { startTestController, type TestController } from "../testing/test-controller.ts";
 
 let c: TestController;
@@ -329,6 +329,46 @@ it("warns of an identity that is not logged in, or has not enrolled", async () =
   } finally {
     c.clock.offsetMs = 0;
   }
+});
+
+it("has the last failures of the identity and the service, by code and time, and none of others", async () => {
+  const token = await c.login(`laptop-${own.tag}`, "correct horse");
+  const session = () =>
+    c.call("POST", "/edge/client/v1/sessions", { token, body: { serviceId: own.web, type: "Dial" } });
+  await c.admin("DELETE", `/edge-router-policies/${own.identityRouters}`);
+  expect((await session()).status).toBe(400);
+  expect((await session()).status).toBe(400);
+  await c.admin("DELETE", `/service-policies/${own.dial}`);
+  expect((await session()).status).toBe(404);
+  const { lastFailedDials } = await why();
+  expect(lastFailedDials).toMatchObject([
+    { code: "ACCESS_DENIED", count: 1 },
+    { code: "NO_EDGE_ROUTERS_AVAILABLE", count: 2 },
+  ]);
+  expect(Math.abs(Date.parse(lastFailedDials[0].at) - Date.now())).toBeLessThan(60_000);
+  expect((await why("bind")).lastFailedDials).toEqual([]);
+  expect((await why("dial", own.backend)).lastFailedDials).toEqual([]);
+});
+
+it("names the failure at the host when nothing else is in the way, until a dial succeeds", async () => {
+  const failure = {
+    serviceId: own.web,
+    type: "Dial",
+    code: "ROUTER_ERR_CONN_REFUSED",
+    message: "connect ECONNREFUSED",
+  } as const;
+  c.model.failedDials.add(own.laptop, { ...failure, routerId: own.router });
+  expect(await why()).toMatchObject({
+    allowed: true,
+    firstProblem: { check: "recent-dials", code: "ROUTER_ERR_CONN_REFUSED" },
+    lastFailedDials: [{ routerId: own.router, count: 1 }],
+  });
+  c.model.failedDials.succeeded(own.laptop, own.web);
+  expect((await why()).firstProblem).toBeUndefined();
+  await c.admin("DELETE", `/identities/${own.laptop}`);
+  await vi.waitFor(() => expect(c.model.failedDials.of(own.laptop, own.web, "Dial").failed).toEqual([]), {
+    timeout: 10_000,
+  });
 });
 
 it("refuses unknown identities, services and types, and callers who are no administrators", async () => {

@@ -87,6 +87,7 @@ function emitFabricEvent(parts: FabricSourceParts, event: FabricEvent): void {
       if (sink.wants("usage")) emitUsage(sink, event.metrics);
       if (sink.wants("metrics")) emitMetrics(sink, event.metrics, fabric.links());
       return;
+    case "encryption-missing":
     case "health-check":
     case "router-trace":
     case "control-message":

@@ -122,7 +122,8 @@ export class CircuitBuilder {
       for (const id of told) exchange.unroute(id, circuitId, true, requestedAt);
       const timespanMs = Date.now() - startedAt;
       const what = { circuitId, serviceId: service.id, clientId, terminatorId, instanceId };
-      emit({ kind: "circuit-failed", ...what, timespanMs, cause, message });
+      const { ingressRouterId } = request;
+      emit({ kind: "circuit-failed", ...what, ingressRouterId, timespanMs, cause, message });
       return new CircuitError(circuitId, cause, message);
     };
 

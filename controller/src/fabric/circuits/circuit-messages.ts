@@ -14,6 +14,7 @@ import {
   PeerData as PeerDataKey,
   ProtocolError,
 } from "@sallyport/wire";
+import type { EmitEvent } from "../fabric-events.ts";
 import type { LinkMessages } from "../links/link-messages.ts";
 import { type CircuitService, DenialCode, type FabricModel, isDenial, type SessionGrant } from "../ports.ts";
 import { EdgeRefusal, edgeError, reply, serveCircuitRequest, serveNotice } from "../requests.ts";
@@ -42,6 +43,7 @@ interface CircuitMessagesParts {
   readonly exchange: RouteExchange;
   readonly rerouter: Rerouter;
   readonly links: LinkMessages;
+  readonly emit: EmitEvent;
   readonly log: Logger;
 }
 
@@ -107,15 +109,16 @@ export class CircuitMessages {
    * @throws EdgeRefusal
    */
   async dial(router: RouterConnection, request: Omit<CircuitRequest, "ingressRouterId">): Promise<Circuit> {
-    const { builder, circuits } = this.#parts;
+    const { builder, circuits, emit } = this.#parts;
     const { encryptionRequired } = request.service;
     const peerData = withDialer(request.peerData, request.clientId);
-    if (encryptionRequired && !peerData.has(PeerDataKey.PublicKey)) {
-      throw new EdgeRefusal(
-        DenialCode.EncryptionDataMissing,
-        "encryption required on service, initiator did not send public key",
-      );
-    }
+    const unencrypted = (end: "initiator" | "terminator", circuitId?: string) => {
+      const message = `encryption required on service, ${end} did not send public key`;
+      const { service, clientId } = request;
+      emit({ kind: "encryption-missing", serviceId: service.id, clientId, ingressRouterId: router.id, message });
+      return new EdgeRefusal(DenialCode.EncryptionDataMissing, message, circuitId);
+    };
+    if (encryptionRequired && !peerData.has(PeerDataKey.PublicKey)) throw unencrypted("initiator");
     let circuit: Circuit;
     try {
       circuit = await builder.create({ ...request, peerData, ingressRouterId: router.id });
@@ -125,11 +128,7 @@ export class CircuitMessages {
     }
     if (encryptionRequired && !circuit.peerData.has(PeerDataKey.PublicKey)) {
       circuits.end(circuit.id, true, "the terminating side sent no public key");
-      throw new EdgeRefusal(
-        DenialCode.EncryptionDataMissing,
-        "encryption required on service, terminator did not send public key",
-        circuit.id,
-      );
+      throw unencrypted("terminator", circuit.id);
     }
     if (router.channel.isClosed) circuits.end(circuit.id, true, "the initiating router is gone");
     return circuit;

@@ -22,7 +22,15 @@ const circuit = (clientId: string): Circuit => ({
 
 const FAILED = {
   kind: "circuit-failed",
-  ...{ circuitId: "c", serviceId: "s", terminatorId: "", instanceId: "", timespanMs: 1, message: "no way" },
+  ...{
+    circuitId: "c",
+    serviceId: "s",
+    terminatorId: "",
+    instanceId: "",
+    ingressRouterId: "r1",
+    timespanMs: 1,
+    message: "no way",
+  },
   cause: CircuitFailureCause.NoPath,
 } as const;
 

@@ -18,6 +18,7 @@ import type { Model } from "../model.ts";
 import type { PolicyFailure } from "../posture/posture.ts";
 import type { CircuitFacts, Claimed } from "./circuit-facts.ts";
 import { circuitService } from "./fabric-terminators.ts";
+import { DialRefusal } from "./failed-dials.ts";
 
 /** Which circuits and terminators routers may have made, and for whom. */
 export function fabricAuthorization(ctx: ModelContext, model: Model, facts: CircuitFacts) {
@@ -62,7 +63,16 @@ class Authorization {
     // Access that was just taken away counts at once, though the session's own removal is still under way.
     const access = index.accessTo(identityOf(row), row.service_id);
     const isAllowed = row.is_admin || access?.permissions.includes(type) === true;
-    if (!isAllowed) return { denied: DenialCode.InvalidSession };
+    if (!isAllowed) {
+      this.#note(
+        row,
+        type,
+        claim,
+        DialRefusal.AccessDenied,
+        "no service policy of this type grants the service any more",
+      );
+      return { denied: DenialCode.InvalidSession };
+    }
     const refusal = await this.#refusalOf(index, row, type, claim);
     return refusal ?? { kind: "session", sessionId: row.session_id, ...this.#granted(row, proof?.issuedAt) };
   }
@@ -89,7 +99,10 @@ class Authorization {
     if (isDenial(proof)) return proof;
     if (this.#model.apiSessions.isExpired(apiSessionOf(row))) return { denied: DenialCode.InvalidApiSession };
     const access = index.accessTo(identityOf(row), serviceId);
-    if (access?.permissions.includes("Dial") !== true) return { denied: DenialCode.AccessDenied };
+    if (access?.permissions.includes("Dial") !== true) {
+      this.#note(row, "Dial", claim, DialRefusal.AccessDenied, "no service policy of type Dial grants the service");
+      return { denied: DenialCode.AccessDenied };
+    }
     const refusal = await this.#refusalOf(index, row, "Dial", claim);
     return refusal ?? { kind: "token", sessionId: "", ...this.#granted(row, proof.issuedAt) };
   }
@@ -151,18 +164,26 @@ class Authorization {
     index: PolicyIndex,
     row: Claimed,
     type: Permission,
-    { routerId, checksPosture }: Pick<SessionClaim, "routerId" | "checksPosture">,
+    claim: Pick<SessionClaim, "routerId" | "checksPosture">,
   ): Promise<Denial | undefined> {
     const { posture } = this.#model;
     const identity = identityOf(row);
     // Clients with access tokens report to routers, those that look at it.
-    if (row.kind === "legacy" || !checksPosture) {
+    if (row.kind === "legacy" || !claim.checksPosture) {
       await posture.ready([identity.id]);
       const failures = posture.failuresIn(index, identity, row.api_session_id, row.service_id, type);
-      if (failures.length > 0) return this.#failed(row, type, failures);
+      if (failures.length > 0) {
+        this.#note(row, type, claim, DialRefusal.PostureCheckFailed, "posture checks fail");
+        return this.#failed(row, type, failures);
+      }
     }
-    if (index.routersFor(identity, row.service_id).includes(routerId)) return undefined;
+    if (index.routersFor(identity, row.service_id).includes(claim.routerId)) return undefined;
+    this.#note(row, type, claim, DialRefusal.InvalidEdgeRouter, "the edge router is not one that both may use");
     return { denied: DenialCode.InvalidEdgeRouterForSession };
+  }
+
+  #note(row: Claimed, type: Permission, { routerId }: Pick<SessionClaim, "routerId">, code: string, message: string) {
+    this.#model.failedDials.add(row.identity_id, { serviceId: row.service_id, type, code, message, routerId });
   }
 
   async #failed(row: Claimed, type: Permission, failures: readonly PolicyFailure[]): Promise<Denial> {

@@ -17,6 +17,7 @@ import { configData, configsOfServices } from "../network/service-configs.ts";
 import { grantedServices, mayUseRouter, permissionsOn } from "../policy/access.ts";
 import type { ApiSessionRow } from "../session/api-sessions.ts";
 import { circuitService } from "./fabric-terminators.ts";
+import { DialRefusal } from "./failed-dials.ts";
 
 /** A router asks again this long before its session would end. */
 const REFRESH_AHEAD_MS = 10_000;
@@ -135,11 +136,21 @@ export function fabricTunnel(ctx: ModelContext, model: Model) {
           ? await model.services.find(db, claim.service.id)
           : await model.services.findByIdOrName(db, claim.service.name);
       if (service === undefined) return { denied: DenialCode.InvalidService };
+      const note = (code: string, message: string) =>
+        model.failedDials.add(identity.id, {
+          serviceId: service.id,
+          type: claim.type,
+          code,
+          message,
+          routerId: router.id,
+        });
       const index = await model.policy.current();
       if (index.grantingToRouter(identity, service.id, claim.type).length === 0) {
+        note(DialRefusal.AccessDenied, "no service policy of this type, without posture checks, grants the service");
         return { denied: DenialCode.AccessDenied };
       }
       if (!index.routersFor(identity, service.id).includes(router.id)) {
+        note(DialRefusal.InvalidEdgeRouter, "the service edge router policies do not select the router");
         return { denied: DenialCode.InvalidEdgeRouterForSession };
       }
       return { identityId: identity.id, service: circuitService(service) };

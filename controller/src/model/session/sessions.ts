@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
+import { ApiError, apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
 import { isAtLeast, type Permission } from "@sallyport/wire";
 import { decodeProtectedHeader } from "jose";
 import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
@@ -12,6 +12,7 @@ import type { Tags } from "../../store/schema.ts";
 import type { ApiSessionKind, SessionTable } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { findEntity, found, getEntity, json, keepEntity } from "../entity.ts";
+import { DialRefusal, FailedDials } from "../fabric/failed-dials.ts";
 import type { IdentityRow } from "../identity/identities.ts";
 import { grantsOf, hasGrant, permissionsOn, routersOfIdentity, routersOfService } from "../policy/access.ts";
 import { selectsRow } from "../policy/selection-sql.ts";
@@ -56,11 +57,18 @@ interface SessionRequest {
 export class Sessions {
   readonly #ctx: ModelContext;
   readonly #posture: Posture;
+  readonly #failedDials: Pick<FailedDials, "add">;
   readonly #count: SessionCount;
 
-  constructor(ctx: ModelContext, posture: Posture, count = new SessionCount()) {
+  constructor(
+    ctx: ModelContext,
+    posture: Posture,
+    count = new SessionCount(),
+    failedDials: Pick<FailedDials, "add"> = new FailedDials(ctx.now),
+  ) {
     this.#ctx = ctx;
     this.#posture = posture;
+    this.#failedDials = failedDials;
     this.#count = count;
   }
 
@@ -84,9 +92,11 @@ export class Sessions {
       apiSession.kind === "oidc"
         ? []
         : await this.#posture.failures(identity, apiSession.id, request.serviceId, request.type);
-    return transact(store, async (trx) => {
+    let isKnown = false;
+    const made = transact(store, async (trx) => {
       const caller = found(await keepEntity(trx, "identity", identity.id), "identity", identity.id);
       const service = found(await keepEntity(trx, "service", request.serviceId), "service", request.serviceId);
+      isKnown = true;
       if (!(await hasGrant(trx, caller, service, request.type))) {
         const visible = caller.is_admin || permissionsOn(await grantsOf(trx, caller), service).length > 0;
         if (!visible) throw notFound("service", request.serviceId);
@@ -121,6 +131,16 @@ export class Sessions {
       await appendChange(trx, { kind: "session", key: row.id, op: "create" });
       return row;
     });
+    return made.catch((error: unknown) => {
+      // What does not exist is nothing that a dial could have reached.
+      if (isKnown && error instanceof ApiError) this.#noteRefusal(identity.id, request, error);
+      throw error;
+    });
+  }
+
+  #noteRefusal(identityId: string, { serviceId, type }: SessionRequest, { code, message }: ApiError): void {
+    const refusal = REFUSALS[code] ?? { code, message };
+    this.#failedDials.add(identityId, { serviceId, type, ...refusal });
   }
 
   /**
@@ -274,6 +294,13 @@ export class Sessions {
       .executeTakeFirst();
   }
 }
+
+/** Refusals whose API error does not say what it means for an existing service. */
+const REFUSALS: Readonly<Record<string, { readonly code: string; readonly message: string }>> = {
+  NOT_FOUND: { code: DialRefusal.AccessDenied, message: "no service policy shows the service to the identity" },
+  COULD_NOT_VALIDATE: { code: DialRefusal.AccessDenied, message: "no service policy of this type grants the service" },
+  INVALID_POSTURE: { code: DialRefusal.PostureCheckFailed, message: "posture checks fail" },
+};
 
 /** The identity's oldest session of this kind that no other request is ending, locked. */
 export function oldestOfKind(identityId: string, serviceId: string, type: Permission): RawBuilder<{ id: string }> {

@@ -77,7 +77,7 @@ export async function accessFacts(
     posture: postureFacts(posture, names),
     routers,
     hosting,
-    dials: { failed: [], hasSucceededSince: false },
+    dials: model.failedDials.of(identity.id, service.id, type),
   };
 }
 

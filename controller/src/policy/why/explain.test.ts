@@ -22,7 +22,9 @@ const failing = (check: object) => [
   { policy: { id: "sp1", name: "dial-web" }, checks: [{ ...failingCheck, ...check }] },
 ];
 const dialled = (code: string, hasSucceededSince = false) =>
-  facts({ dials: { failed: [{ at: AT - 1_000, code, message: "connect ECONNREFUSED" }], hasSucceededSince } });
+  facts({
+    dials: { failed: [{ at: AT - 1_000, code, message: "connect ECONNREFUSED", count: 1 }], hasSucceededSince },
+  });
 
 interface Case {
   readonly what: string;
@@ -344,7 +346,7 @@ describe("what stands in the way first", () => {
   });
 
   it("is a failure before what the last dial met, and that before a warning", () => {
-    const refused = { failed: [{ at: AT, code: "ROUTER_ERR_CONN_REFUSED", message: "refused" }] };
+    const refused = { failed: [{ at: AT, code: "ROUTER_ERR_CONN_REFUSED", message: "refused", count: 1 }] };
     const idle = { apiSessions: [] };
     const both = explain(facts({ dials: refused, authentication: idle, routers: { ofIdentity: none, common: [] } }));
     expect(both.firstProblem?.code).toBe("NO_EDGE_ROUTER_POLICY");

@@ -145,8 +145,10 @@ export interface HostingFacts {
 export interface FailedDial {
   readonly at: number;
   readonly code: string;
-  /** As the client got it. */
+  /** As the client got it, or in the controller's words. */
   readonly message: string;
+  /** How often it failed so in a row; `at` is the last time. */
+  readonly count: number;
   readonly routerId?: string;
 }
 

@@ -18,7 +18,7 @@ const AT_HOST: Readonly<Record<string, string>> = {
   ROUTER_RESPONSE_TIMEOUT: "A router or the host did not answer in time: look at their logs.",
   PATH_MISSING_LINK: "A link has just failed: try again.",
   ENCRYPTION_DATA_MISSING: "Let the dialing program encrypt: it has to send a public key.",
-  TOO_MANY_SESSIONS: "End sessions of the identity, or log it out.",
+  SERVER_TOO_MANY_REQUESTS: "End sessions of the identity, or log it out.",
 };
 
 /** Did the last dial fail in a way that what is known now does not explain? */

@@ -44,8 +44,9 @@ export const whyFailedDial = z.strictObject({
   at: time,
   /** Why it failed, for programs: the cause of a circuit event, or the code of a refusal. */
   code: z.string(),
-  /** As the client got it. */
   message: z.string(),
+  /** How often it failed so in a row; `at` is the last time. */
+  count: z.int(),
   routerId: z.string().optional(),
 });
 
