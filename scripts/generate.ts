@@ -16,6 +16,7 @@ import { chartReadme } from "./charts/chart-readme.ts";
 import { networkValuesSchema } from "./charts/network-schema.ts";
 import { operatorRights } from "./charts/operator-rights.ts";
 import { operatorTemplates } from "./charts/operator-templates.ts";
+import { kindTables } from "./cli/kind-tables.ts";
 import { commandReference } from "./command-reference.ts";
 
 interface Generator {
@@ -47,6 +48,13 @@ const generators: readonly Generator[] = [
     folder: "packages/api/src/client/generated",
     generate(outDir) {
       writeFileSync(join(outDir, "routes.ts"), clientRoutes());
+    },
+  },
+  {
+    name: "kinds of the command line",
+    folder: "cli/src/kinds/generated",
+    generate(outDir) {
+      for (const [name, text] of kindTables()) writeFileSync(join(outDir, name), text);
     },
   },
   {

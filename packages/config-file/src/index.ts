@@ -8,10 +8,11 @@
  * ```
  */
 
-export { type CheckOptions, checkConfig, nearestName, type ProblemWords, type SchemaNode } from "./check.ts";
+export { type CheckOptions, checkConfig, type ProblemWords, type SchemaNode } from "./check.ts";
 export { type ConfigDocument, type Dialect, readConfigText, readDocument } from "./document.ts";
 export { formatDuration, parseDuration } from "./duration.ts";
 export { type Environment, GO_VARIABLES, replaceVariables, SHELL_VARIABLES } from "./environment.ts";
+export { nearestName } from "./nearest-name.ts";
 export {
   atPlace,
   ConfigError,

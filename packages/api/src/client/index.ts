@@ -12,7 +12,14 @@ export {
   listAll,
 } from "./client.ts";
 export { ROUTES } from "./generated/routes.ts";
-export { ApiTransportError, type Connect } from "./https.ts";
+export {
+  ApiTransportError,
+  type Connect,
+  type HttpAnswer,
+  HttpsCaller,
+  type HttpsOptions,
+  reportedError,
+} from "./https.ts";
 export type { AuthQuery, OidcLoginOptions, OidcTokens } from "./oidc/oidc-http.ts";
 export {
   type AnnouncedOidc,

@@ -1,0 +1,93 @@
+import { nearestName } from "@sallyport/config-file/nearest-name";
+import type { CommandContext } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { typeText } from "../kinds/field-text.ts";
+import { kindOf, wordsOf } from "../kinds/find-kind.ts";
+import { FIELDS } from "../kinds/generated/fields.ts";
+import { KINDS } from "../kinds/generated/kinds.ts";
+import type { Field, Kind } from "../kinds/kind.ts";
+import { bold, hasColours, widthOf } from "../output/screen.ts";
+import { table } from "../output/table.ts";
+import type { Configure } from "../program.ts";
+
+const EXAMPLES = `
+Examples:
+  sallyport explain
+  sallyport explain service-policy
+  sallyport explain auth-policy.primary
+  sallyport explain identity.type
+`;
+
+export const configureExplain: Configure = (command, context) => {
+  command
+    .description("Describes the kinds of entities and their fields. Needs no network.")
+    .argument("[kind]", "KIND or KIND.FIELD; all kinds when absent")
+    .addHelpText("after", EXAMPLES)
+    .action((asked: string | undefined) => {
+      context.stdout.write(asked === undefined ? kindList(context) : explanation(asked, context));
+    });
+};
+
+function explanation(asked: string, context: CommandContext): string {
+  const [word = "", ...path] = asked.split(".");
+  const kind = kindOf(word);
+  return path.length === 0 ? kindText(kind, context) : fieldText(kind, path.join("."), context);
+}
+
+function tableOptions({ stdout, env }: CommandContext) {
+  return { width: widthOf(stdout), heading: (line: string) => bold(line, hasColours(stdout, env)) };
+}
+
+function kindList(context: CommandContext): string {
+  const rows = KINDS.map((kind) => {
+    const { name, aliases, actions, summary } = kind;
+    const changes = (["create", "patch", "delete"] as const).filter((action) => actions.includes(action));
+    return [name, aliases.join(","), ["get", ...changes].join(","), summary];
+  });
+  return table(["KIND", "ALSO", "ACTIONS", "WHAT"], rows, tableOptions(context));
+}
+
+function kindText(kind: Kind, context: CommandContext): string {
+  const words = wordsOf(kind).slice(1).join(", ");
+  const head = `${kind.name} (${words}): ${kind.summary}\n${kind.path}\n\n`;
+  return head + fieldTable(FIELDS[kind.name] ?? [], context);
+}
+
+/** One field, or all below an object. @throws UsageError with the nearest name */
+function fieldText(kind: Kind, path: string, context: CommandContext): string {
+  const fields = FIELDS[kind.name] ?? [];
+  const field = fields.find(({ name }) => name === path);
+  if (field !== undefined) return `${kind.name}.${path}\n${details(field)}`;
+  const below = fields.filter(({ name }) => name.startsWith(`${path}.`));
+  if (below.length > 0) return fieldTable(below, context);
+  const nearest = nearestName(
+    path,
+    fields.map(({ name }) => name),
+  );
+  const hint = nearest === undefined ? `'sallyport explain ${kind.name}' lists them` : `did you mean '${nearest}'?`;
+  throw new UsageError(`${kind.name} has no field '${path}': ${hint}`);
+}
+
+function fieldTable(fields: readonly Field[], context: CommandContext): string {
+  const rows = fields.map((field) => [
+    field.name,
+    typeText(field),
+    field.creation ?? "-",
+    field.isChangeable === true ? "yes" : "-",
+    field.isShown === true ? "yes" : "-",
+  ]);
+  return table(["FIELD", "TYPE", "CREATE", "CHANGE", "GET"], rows, tableOptions(context));
+}
+
+function details(field: Field): string {
+  const { creation, isChangeable, isShown, standard, only } = field;
+  const rows = [
+    ["Type:", typeText(field)],
+    ...(only === undefined ? [] : [["Only for:", only.map((type) => `typeId ${type}`).join(", ")]]),
+    ["Create:", creation ?? "not taken"],
+    ...(creation === "optional" && standard !== undefined ? [["Otherwise:", JSON.stringify(standard)]] : []),
+    ["Change:", isChangeable === true ? "yes" : "no"],
+    ["Get:", isShown === true ? "shown" : "never shown"],
+  ];
+  return table(["", ""], rows, { hasHeading: false });
+}

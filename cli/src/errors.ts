@@ -1,0 +1,32 @@
+/** What a command ends with, and the errors that say so. */
+
+/** Exit statuses, as `sallyport --help` lists them. */
+export const ExitStatus = {
+  Done: 0,
+  Failed: 1,
+  Usage: 2,
+  NotFound: 3,
+  LoggedOut: 4,
+  Unreachable: 5,
+  Conflict: 6,
+} as const;
+
+export type ExitStatus = (typeof ExitStatus)[keyof typeof ExitStatus];
+
+/** A command that cannot go on. The message is one line and says what to do. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+  readonly status: ExitStatus;
+
+  constructor(message: string, status: ExitStatus = ExitStatus.Failed, options?: ErrorOptions) {
+    super(message, options);
+    this.status = status;
+  }
+}
+
+/** A command line that cannot be followed. */
+export class UsageError extends CommandError {
+  constructor(message: string) {
+    super(message, ExitStatus.Usage);
+  }
+}

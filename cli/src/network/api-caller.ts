@@ -1,0 +1,167 @@
+/** Calls of a controller's APIs, by method and path. */
+import { Buffer } from "node:buffer";
+import {
+  type ApiCredential,
+  type ApiError,
+  ApiTransportError,
+  credentialHeaders,
+  HttpsCaller,
+  type HttpsOptions,
+  reportedError,
+} from "@sallyport/api/client";
+import { controllerTrust } from "@sallyport/wire/controller-trust";
+import { CommandError, ExitStatus } from "../errors.ts";
+
+export interface ApiRequest {
+  readonly method: string;
+  /** From the root of the server. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface ApiAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: Buffer;
+}
+
+/** JSON in an envelope. */
+export interface Envelope {
+  readonly data: unknown;
+  readonly meta: { readonly pagination?: { readonly totalCount: number } };
+}
+
+/** How to reach a controller, and with what certificate. */
+export interface Endpoint {
+  /** `https://host:port` */
+  readonly controller: string;
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+}
+
+const TIMEOUT_MS = 30_000;
+
+/** One controller with a session, or before there is one. */
+export class ApiCaller {
+  readonly #base: string;
+  readonly #https: HttpsCaller;
+  readonly #signal: AbortSignal;
+  #credential: ApiCredential | undefined;
+  /** Begins a new session after the controller refused the old one; undefined when it cannot. */
+  #renew: (() => Promise<string | undefined>) | undefined;
+
+  constructor({ controller, ca, cert, key }: Endpoint, signal: AbortSignal) {
+    const tls: HttpsOptions["tls"] = controllerTrust(ca ?? "");
+    this.#base = controller;
+    this.#signal = signal;
+    this.#https = new HttpsCaller({ tls, timeoutMs: TIMEOUT_MS, ...(cert && { cert }), ...(key && { key }) });
+  }
+
+  get controller(): string {
+    return this.#base;
+  }
+
+  /** @param renew called once per refused call, for the token of a new session */
+  useSession(token: string, renew?: () => Promise<string | undefined>): void {
+    this.#credential = { kind: "session", token };
+    this.#renew = renew;
+  }
+
+  /** The answer whatever its status. @throws CommandError `Unreachable` */
+  async send(request: ApiRequest): Promise<ApiAnswer> {
+    const answer = await this.#send(request);
+    if (answer.status !== 401 || this.#renew === undefined) return answer;
+    const renew = this.#renew;
+    this.#renew = undefined;
+    const token = await renew();
+    if (token === undefined) return answer;
+    this.#credential = { kind: "session", token };
+    return await this.#send(request);
+  }
+
+  /** The JSON that the controller answers with. @throws CommandError, ApiError */
+  async json(request: ApiRequest): Promise<Envelope> {
+    const answer = await this.send(request);
+    const url = this.#url(request);
+    if (answer.status < 200 || answer.status > 299) throw failure(reportedError(answer, url), this.#base);
+    if (answer.body.byteLength === 0) return { data: {}, meta: {} };
+    try {
+      const envelope = JSON.parse(answer.body.toString("utf8")) as Partial<Envelope> | null;
+      if (typeof envelope === "object" && envelope !== null && "data" in envelope)
+        return { data: envelope.data, meta: envelope.meta ?? {} };
+    } catch {
+      // Said below.
+    }
+    throw notController(this.#base, `${url.pathname} answered with something that is no JSON envelope`);
+  }
+
+  close(): void {
+    this.#https.close();
+  }
+
+  async #send(request: ApiRequest): Promise<ApiAnswer> {
+    const { method, body: value } = request;
+    const body = value === undefined ? undefined : Buffer.from(JSON.stringify(value));
+    const headers = {
+      accept: "application/json",
+      ...(body !== undefined && { "content-type": "application/json", "content-length": String(body.byteLength) }),
+      ...(this.#credential !== undefined && credentialHeaders(this.#credential)),
+      ...request.headers,
+    };
+    const isRepeatable = method === "GET";
+    try {
+      return await this.#https.send(this.#url(request), { method, headers, body, isRepeatable, signal: this.#signal });
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      throw error instanceof ApiTransportError ? unreachable(this.#base, error) : error;
+    }
+  }
+
+  #url({ path, query = {} }: ApiRequest): URL {
+    const url = new URL(path, this.#base);
+    for (const [name, value] of Object.entries(query)) {
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    }
+    return url;
+  }
+}
+
+/** What the user is told of a refused call. */
+function failure(error: ApiError | ApiTransportError, controller: string): Error {
+  if (error instanceof ApiTransportError) return notController(controller, error.message);
+  if (error.status === 401 && error.code === "UNAUTHORIZED") {
+    return new CommandError(
+      `${controller} refused the session: it has ended, or its identity is no administrator; 'sallyport login' begins a new one`,
+      ExitStatus.LoggedOut,
+      { cause: error },
+    );
+  }
+  return error;
+}
+
+function notController(controller: string, what: string): CommandError {
+  return new CommandError(`${controller} does not answer as a controller does: ${what}`, ExitStatus.Failed);
+}
+
+/** Words of Node and OpenSSL for what a user can put right. */
+const REASONS: readonly (readonly [RegExp, string])[] = [
+  [/ECONNREFUSED/, "no program listens there; is the controller running, and is the port right?"],
+  [/ENOTFOUND|EAI_AGAIN/, "the host name cannot be resolved"],
+  [/ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|aborted due to timeout/, "it does not answer; is a firewall between?"],
+  [
+    /self-signed|unable to (get|verify)|certificate chain/i,
+    "its certificate is not one of the authorities that were trusted at the login; if the network's authority was replaced, log out and in again",
+  ],
+  [/Hostname\/IP does not match/i, "its certificate is for another host name; log in with the name that is in it"],
+  [/certificate has expired|not yet valid/i, "its certificate is out of date, or the clock of this machine is wrong"],
+];
+
+function unreachable(controller: string, error: ApiTransportError): CommandError {
+  const cause = `${error.message} ${(error.cause as NodeJS.ErrnoException | undefined)?.code ?? ""}`;
+  const reason = REASONS.find(([pattern]) => pattern.test(cause))?.[1] ?? error.message;
+  return new CommandError(`cannot reach ${controller}: ${reason}`, ExitStatus.Unreachable, { cause: error });
+}

@@ -1,0 +1,51 @@
+/** Tables of text. */
+import { padded, shortened, textWidth } from "./text-width.ts";
+import { visible } from "./visible.ts";
+
+const GAP = "  ";
+/** A column is not made narrower than this. */
+const MIN_WIDTH = 8;
+
+export interface TableOptions {
+  /** Of the terminal; undefined: lines have any length. */
+  readonly width?: number | undefined;
+  /** Marks the headings. */
+  readonly heading?: (line: string) => string;
+  readonly hasHeading?: boolean;
+}
+
+/** Lines of a table. On a terminal that is too narrow the widest columns are shortened. */
+export function table(
+  headings: readonly string[],
+  rows: readonly (readonly string[])[],
+  { width, heading = (line) => line, hasHeading = true }: TableOptions = {},
+): string {
+  const cells = rows.map((row) => row.map(visible));
+  const widths = fitted(
+    headings.map((name, column) =>
+      cells.reduce((widest, row) => Math.max(widest, textWidth(row[column] ?? "")), hasHeading ? textWidth(name) : 0),
+    ),
+    width,
+  );
+  const line = (row: readonly string[]): string =>
+    row
+      .map((cell, column) => padded(shortened(cell, widths[column] ?? 0), widths[column] ?? 0))
+      .join(GAP)
+      .trimEnd();
+  const lines = cells.map(line);
+  return [...(hasHeading ? [heading(line(headings))] : []), ...lines].map((each) => `${each}\n`).join("");
+}
+
+/** Takes from the widest columns what is too much. */
+function fitted(natural: readonly number[], width: number | undefined): number[] {
+  const widths = [...natural];
+  if (width === undefined) return widths;
+  let excess = widths.reduce((sum, each) => sum + each, GAP.length * (widths.length - 1)) - width;
+  while (excess > 0) {
+    const widest = Math.max(...widths);
+    if (widest <= MIN_WIDTH) break;
+    widths[widths.lastIndexOf(widest)] = widest - 1;
+    excess--;
+  }
+  return widths;
+}
