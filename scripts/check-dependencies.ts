@@ -12,12 +12,12 @@ import { tooLarge } from "./sources/sizes.ts";
 import { forbiddenWays } from "./sources/unreached.ts";
 import { unusedPackages } from "./sources/unused-packages.ts";
 
-const files = findFiles("{packages/*,controller,router,operator}/src/**/*.ts", ["**/generated/**"]);
+const files = findFiles("{packages/*,controller,router,operator,cli}/src/**/*.ts", ["**/generated/**"]);
 const products = files.filter(
   (file) => !file.endsWith(".test.ts") && !file.includes("/testing") && !file.endsWith(".d.ts"),
 );
 const everything = findFiles(
-  "{packages/*/src,controller/src,router/src,operator/src,e2e,bench,images,scripts,examples}/**/*.ts",
+  "{packages/*/src,controller/src,router/src,operator/src,cli/src,e2e,bench,images,scripts,examples}/**/*.ts",
 );
 
 const broken = [
@@ -44,7 +44,7 @@ const circles = importCircles(products, readText).map(
     `these files import each other in a circle: ${circle.join(", ")}: move what both sides need into a file of its own`,
 );
 const large = tooLarge(products, readText);
-const unused = findFiles("{packages/*,controller,router,operator,e2e,bench}/package.json").flatMap((file) => {
+const unused = findFiles("{packages/*,controller,router,operator,cli,e2e,bench}/package.json").flatMap((file) => {
   const { dependencies = {} } = JSON.parse(readText(file)) as { dependencies?: Record<string, string> };
   const sources = findFiles(`${dirname(file)}/**/*.ts`).map(readText);
   return unusedPackages(Object.keys(dependencies), sources).map(

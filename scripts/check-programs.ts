@@ -17,10 +17,11 @@ function expectVersion(program: string, command: string, ...args: string[]): voi
   console.log(`${program}: ${version}`);
 }
 
-for (const program of ["controller", "router", "operator", "tunnel"]) {
-  expectVersion(`sallyport-${program}`, join(bin, `sallyport-${program}`));
+for (const program of ["controller", "router", "operator", "tunnel", "cli"]) {
+  const name = program === "cli" ? "sallyport" : `sallyport-${program}`;
+  expectVersion(name, join(bin, name));
   const file = await pack(program);
-  expectVersion(`sallyport-${program}, packed`, join(bin, "node"), file);
+  expectVersion(`${name}, packed`, join(bin, "node"), file);
   // Threads look for their program beside the packed one, and only when they are asked for.
   if (program === "router" && !existsSync(join(dirname(file), "tls-worker.js")))
     throw new Error("the packed router has no tls-worker.js beside it: its edge listeners could have no workers");

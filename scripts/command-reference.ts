@@ -1,4 +1,5 @@
 /** docs/reference/cli.md: the help of every program, as `--help` prints it. */
+import { helpTexts } from "../cli/src/help.ts";
 import { USAGE as CONTROLLER } from "../controller/src/commands/command-line.ts";
 import { USAGE as OPERATOR } from "../operator/src/program/settings.ts";
 import { USAGE as TUNNEL } from "../packages/tunnel/src/program/command-line.ts";
@@ -20,7 +21,10 @@ const PROGRAMS: readonly Program[] = [
 ];
 
 /** The whole page. */
-export function commandReference(): string {
+export async function commandReference(): Promise<string> {
+  const commands = (await helpTexts()).map(
+    ({ name, help }) => `### ${name}\n\n\`\`\`text\n${help.trimEnd()}\n\`\`\`\n`,
+  );
   const sections = PROGRAMS.map(
     ({ name, task, help, guide }) =>
       `## ${name}\n\n${task} [Guide](${guide})\n\n\`\`\`text\n${help.trimEnd()}\n\`\`\`\n`,
@@ -29,5 +33,10 @@ export function commandReference(): string {
 
 Generated from the help of each program. \`PROGRAM --help\` prints the same.
 
+## Administer a network
+
+The program \`sallyport\`. [Guide](../cli.md)
+
+${commands.join("\n")}
 ${sections.join("\n")}`;
 }

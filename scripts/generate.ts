@@ -25,7 +25,7 @@ interface Generator {
   readonly folder: string;
   readonly only?: string;
   /** Fills `outDir` with what belongs into `folder`. */
-  generate(outDir: string): void;
+  generate(outDir: string): void | Promise<void>;
 }
 
 const root = join(import.meta.dirname, "..");
@@ -60,10 +60,10 @@ const generators: readonly Generator[] = [
   {
     name: "reference pages",
     folder: "docs/reference",
-    generate(outDir) {
+    async generate(outDir) {
       writeFileSync(join(outDir, "api-operations.md"), referencePage());
       writeFileSync(join(outDir, "api-2.1.md"), generation2Page());
-      writeFileSync(join(outDir, "cli.md"), commandReference());
+      writeFileSync(join(outDir, "cli.md"), await commandReference());
     },
   },
   {
@@ -133,7 +133,7 @@ let stale = 0;
 for (const generator of generators) {
   const outDir = mkdtempSync(join(tmpdir(), "generate-"));
   try {
-    generator.generate(outDir);
+    await generator.generate(outDir);
     const folder = join(root, generator.folder);
     const differing = differences(outDir, folder).filter((name) => name === (generator.only ?? name));
     if (differing.length === 0) continue;

@@ -22,6 +22,7 @@ const PROGRAMS: Readonly<Record<string, string>> = {
   router: "router",
   operator: "operator",
   tunnel: "packages/tunnel",
+  cli: "cli",
 };
 
 /** What threads of a program run: whole programs beside its file, where it looks for them. */

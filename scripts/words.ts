@@ -49,6 +49,6 @@ export const CHECKED: readonly string[] = [
   "*.md",
   "docs/**/*.md",
   "{helm,examples}/**/*.{md,yaml,ts,js}",
-  "{packages/*,controller,router,operator}/src/**/*.ts",
+  "{packages/*,controller,router,operator,cli}/src/**/*.ts",
   "{bench,e2e,images,scripts}/**/*.ts",
 ];

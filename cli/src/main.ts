@@ -4,8 +4,8 @@ import { ApiError } from "@sallyport/api/client";
 import { errorText } from "@sallyport/async";
 import type { CommandContext } from "./context.ts";
 import { CommandError, ExitStatus } from "./errors.ts";
-import { visible } from "./output/visible.ts";
 import { runProgram } from "./program.ts";
+import { visible } from "./terminal/visible.ts";
 
 /** Runs one command line to its end and answers the exit status. An error becomes one line on standard error. */
 export async function main(args: readonly string[], context: CommandContext): Promise<number> {

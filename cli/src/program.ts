@@ -1,80 +1,10 @@
 /** The command line of `sallyport`: its commands, each in a file that is loaded when it is used. */
 import { Command, CommanderError } from "commander";
+import { COMMANDS } from "./command-table.ts";
 import type { CommandContext } from "./context.ts";
 import { ExitStatus } from "./errors.ts";
-import { bold, hasColours, widthOf } from "./output/screen.ts";
-import { visible } from "./output/visible.ts";
-
-/** Adds arguments, options and the action to a command. */
-export type Configure = (command: Command, context: CommandContext, words: readonly string[]) => void | Promise<void>;
-
-interface Entry {
-  readonly name: string;
-  readonly group: string;
-  readonly summary: string;
-  readonly load: () => Promise<Configure>;
-}
-
-const NETWORKS = "Networks:";
-const ENTITIES = "Entities:";
-const OTHERS = "Others:";
-
-const ENTRIES: readonly Entry[] = [
-  {
-    name: "login",
-    group: NETWORKS,
-    summary: "log in to a network",
-    load: async () => (await import("./commands/login.ts")).configureLogin,
-  },
-  {
-    name: "logout",
-    group: NETWORKS,
-    summary: "end the session and forget the network",
-    load: async () => (await import("./commands/logout.ts")).configureLogout,
-  },
-  {
-    name: "networks",
-    group: NETWORKS,
-    summary: "list the saved networks, choose the current one",
-    load: async () => (await import("./commands/networks.ts")).configureNetworks,
-  },
-  {
-    name: "whoami",
-    group: NETWORKS,
-    summary: "show the network, the identity and its session",
-    load: async () => (await import("./commands/whoami.ts")).configureWhoami,
-  },
-  {
-    name: "get",
-    group: ENTITIES,
-    summary: "list entities, or show some by name",
-    load: async () => (await import("./commands/get.ts")).configureGet,
-  },
-  {
-    name: "describe",
-    group: ENTITIES,
-    summary: "show all of an entity with what belongs to it",
-    load: async () => (await import("./commands/describe.ts")).configureDescribe,
-  },
-  {
-    name: "explain",
-    group: ENTITIES,
-    summary: "describe kinds and their fields",
-    load: async () => (await import("./commands/explain.ts")).configureExplain,
-  },
-  {
-    name: "api",
-    group: OTHERS,
-    summary: "call any operation of the APIs",
-    load: async () => (await import("./commands/api.ts")).configureApi,
-  },
-  {
-    name: "version",
-    group: OTHERS,
-    summary: "show the versions of this program and of the controller",
-    load: async () => (await import("./commands/version.ts")).configureVersion,
-  },
-];
+import { bold, hasColours, widthOf } from "./terminal/screen.ts";
+import { visible } from "./terminal/visible.ts";
 
 const EPILOGUE = `
 Kinds are written in singular or plural (service-policy, service-policies, sp); 'sallyport explain' lists them.
@@ -92,7 +22,6 @@ Exit status:
   3  no such entity
   4  not logged in, or the login was refused
   5  the controller cannot be reached
-  6  another administrator changed the entity meanwhile
 
 Examples:
   sallyport login https://ctrl.example.org:1280 -u admin
@@ -108,9 +37,12 @@ Examples:
  * @throws what the command throws
  */
 export async function runProgram(args: readonly string[], context: CommandContext, version: string): Promise<number> {
-  const program = programOf(context, version, args);
+  // A command knows its help when its file is loaded, which `--help` does.
+  const [first, ...others] = args;
+  const asked = first === "help" && others.length > 0 ? [...others, "--help"] : args;
+  const program = programOf(context, version, asked);
   try {
-    await program.parseAsync(args, { from: "user" });
+    await program.parseAsync(asked, { from: "user" });
     return ExitStatus.Done;
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
@@ -119,37 +51,8 @@ export async function runProgram(args: readonly string[], context: CommandContex
   }
 }
 
-/** The help of the program and of each command, as `--help` prints it, for the reference. */
-export async function helpTexts(
-  context: CommandContext,
-): Promise<readonly { readonly name: string; readonly help: string }[]> {
-  const program = programOf(context, "0.0.0", []);
-  const texts = [{ name: "sallyport", help: helpOf(program) }];
-  for (const entry of ENTRIES) {
-    const command = program.commands.find((each) => each.name() === entry.name);
-    if (command === undefined) continue;
-    await (await entry.load())(command, context, []);
-    texts.push({ name: `sallyport ${entry.name}`, help: helpOf(command) });
-    for (const below of command.commands)
-      texts.push({ name: `sallyport ${entry.name} ${below.name()}`, help: helpOf(below) });
-  }
-  return texts;
-}
-
-function helpOf(command: Command): string {
-  let text = "";
-  command.configureOutput({
-    writeOut: (part) => {
-      text += part;
-    },
-    getOutHelpWidth: () => 100,
-    getOutHasColors: () => false,
-  });
-  command.outputHelp();
-  return text;
-}
-
-function programOf(context: CommandContext, version: string, args: readonly string[]): Command {
+/** The program with its commands; each adds its arguments and options when it is used. */
+export function programOf(context: CommandContext, version: string, args: readonly string[]): Command {
   const program = new Command("sallyport");
   const { stdout, stderr, env } = context;
   program
@@ -171,7 +74,7 @@ function programOf(context: CommandContext, version: string, args: readonly stri
       getErrHasColors: () => hasColours(stderr, env),
     })
     .configureHelp({ styleTitle: (title) => bold(title, hasColours(stdout, env)) });
-  for (const { name, group, summary, load } of ENTRIES) {
+  for (const { name, group, summary, load } of COMMANDS) {
     const command = program.command(name).summary(summary).helpGroup(group).helpOption("-h, --help", "print this text");
     command.configureOutput({ outputError: (text, write) => write(errorLine(text, `sallyport ${name}`)) });
     program.hook("preSubcommand", async (_program, chosen) => {

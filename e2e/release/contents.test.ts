@@ -47,7 +47,7 @@ describe.skipIf(!hasRelease)("a release", () => {
         ...["CHANGELOG.md", "LICENSE", "SHA256SUMS", "crds.yaml", "operator.yaml", "sbom.cdx.json"],
         ...["sallyport", "sallyport-network"].map((chart) => `charts/${chart}-${VERSION}.tgz`),
         ...PROGRAMS.map((program) => `images/sallyport-${program}-${VERSION}-linux-${ARCHITECTURE}.tar`),
-        ...["sdk", ...PROGRAMS].map((name) => `npm/sallyport-${name}-${VERSION}.tgz`),
+        ...["sdk", "cli", ...PROGRAMS].map((name) => `npm/sallyport-${name}-${VERSION}.tgz`),
       ].sort(),
     );
     const checked = execFileSync("sha256sum", ["--check", "--strict", "SHA256SUMS"], {

@@ -35,7 +35,7 @@ const ENVIRONMENT_OF_USER = Object.fromEntries(
     ];
   }),
 );
-const EVERYTHING = ["sdk", "tunnel", "controller", "router", "operator"];
+const EVERYTHING = ["sdk", "tunnel", "controller", "router", "operator", "cli"];
 
 describe.skipIf(!hasRelease)("the packages of a release, installed by npm into empty projects", () => {
   const scratch = makeScratch("release-packages");

@@ -60,7 +60,7 @@ async function release(work: string): Promise<Map<string, Buffer>> {
   const known = origins();
   // The programs of the images are those for npm.
   const containers = await images(plan, known);
-  const parts = [npmPackages(plan, known), containers, charts(plan), manifests(plan)];
+  const parts = [await npmPackages(plan, known), containers, charts(plan), manifests(plan)];
   const files = new Map(parts.flatMap((part) => [...part.files]));
   const artifacts = parts.flatMap((part) => part.artifacts);
   const sbom = billOfMaterials(version, source(), madeAt, artifacts);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { Entry } from "../../images/archive/entry.ts";
 import { ImageBuilder } from "../../images/build.ts";
 import { PROGRAM_IMAGES } from "../../images/programs.ts";
+import { pack } from "../pack.ts";
 import { chartEntries } from "./charts.ts";
 import { compile } from "./compile.ts";
 import { manifestFile, renderKustomization } from "./kustomization.ts";
@@ -39,7 +40,7 @@ export interface Part {
 }
 
 /** Libraries and programs for npm, in `npm/`; the programs as they were packed for the images. */
-export function npmPackages(plan: Plan, { lock }: Origins): Part {
+export async function npmPackages(plan: Plan, { lock }: Origins): Promise<Part> {
   const { root, version, madeAt, work } = plan;
   const compiled = join(work, "compiled");
   compile(root, PARTS, compiled);
@@ -64,6 +65,8 @@ export function npmPackages(plan: Plan, { lock }: Origins): Part {
   for (const library of LIBRARIES) add(libraryEntries(root, library, compiled, version), []);
   for (const program of PROGRAMS) {
     const folder = join(work, PACKED, program.name);
+    // Not every program has an image.
+    if (!existsSync(folder)) await pack(program.name, folder, version);
     add(programEntries(root, program, folder), bundledIn(folder));
   }
   return { files, artifacts };

@@ -8,11 +8,12 @@ export interface Program {
   readonly title: string;
 }
 
-/** The tunneler is a library's program (library-package.ts). */
+/** What users install by npm; the tunneler is a library's program (library-package.ts). */
 export const PROGRAMS: readonly Program[] = [
   { name: "controller", title: "The controller of a Sallyport network, with its embedded PostgreSQL." },
   { name: "router", title: "The edge router of a Sallyport or OpenZiti network." },
   { name: "operator", title: "Keeps Sallyport networks on Kubernetes from resources." },
+  { name: "cli", title: "The command line for administrators of Sallyport and OpenZiti networks." },
 ];
 
 /**

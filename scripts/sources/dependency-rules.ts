@@ -116,6 +116,23 @@ function operatorRules(entries: readonly Dirent[]): DependencyRule[] {
   ];
 }
 
+/** The layers of the command line from the bottom to the top: `terminal` and `kinds`, `network`, `entities`, `output`, and on them the commands. */
+function cliRules(): DependencyRule[] {
+  const layer = (name: string, below: readonly string[], why: string): DependencyRule => ({
+    from: `cli/src/${name}/`,
+    may: ["packages/", ...["errors.ts", "context.ts", ...below].map((each) => `cli/src/${each}`)],
+    why,
+  });
+  return [
+    layer("terminal", [], "what a terminal shows and asks knows no network"),
+    { ...layer("kinds", [], "the tables of kinds do no I/O"), packages: ["@sallyport/config-file"] },
+    layer("network", ["terminal/"], "logins and calls know no kind of entity"),
+    layer("entities", ["kinds/", "network/"], "entities are found and changed without being shown"),
+    layer("output", ["kinds/", "terminal/", "entities/"], "what is shown comes as values"),
+    { from: "cli/", may: ["packages/", "cli/"], why: "a program never imports another program" },
+  ];
+}
+
 /** The first rule whose `from` is a prefix of the file decides: special places stand before general ones. */
 export const RULES: readonly DependencyRule[] = [
   { from: ASYNC, may: [], packages: [], why: "every package and program uses it, so it imports nothing" },
@@ -276,6 +293,7 @@ export const RULES: readonly DependencyRule[] = [
     why: "the tunneler is one more user of the fabric: configuration reaches it as values",
   },
   ...operatorRules(readdirSync(join(import.meta.dirname, "../../operator/src/kinds"), { withFileTypes: true })),
+  ...cliRules(),
   { from: "operator/", may: ["packages/", "operator/"], why: "a program never imports another program" },
   { from: "router/", may: ["packages/", "router/"], why: "a program never imports another program" },
 ];

@@ -3,9 +3,9 @@ import { nearestName } from "@sallyport/config-file/nearest-name";
 import type { CommandContext } from "../context.ts";
 import { CommandError, ExitStatus, UsageError } from "../errors.ts";
 import { withNetwork } from "../network/open-network.ts";
-import { visibleLines } from "../output/visible.ts";
-import type { Configure } from "../program.ts";
 import { givenText } from "../terminal/given-text.ts";
+import { visibleLines } from "../terminal/visible.ts";
+import type { Configure } from "./configure.ts";
 import { type NetworkOption, once, withNetworkOption } from "./shared-options.ts";
 
 interface ApiOptions extends NetworkOption {

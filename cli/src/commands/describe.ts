@@ -9,7 +9,7 @@ import type { Kind } from "../kinds/kind.ts";
 import type { ApiCaller } from "../network/api-caller.ts";
 import { withNetwork } from "../network/open-network.ts";
 import { description, type Related } from "../output/description.ts";
-import type { Configure } from "../program.ts";
+import type { Configure } from "./configure.ts";
 import { type NetworkOption, withNetworkOption } from "./shared-options.ts";
 
 /** Of each list below the entity so many are named. */

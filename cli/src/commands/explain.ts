@@ -6,9 +6,9 @@ import { kindOf, wordsOf } from "../kinds/find-kind.ts";
 import { FIELDS } from "../kinds/generated/fields.ts";
 import { KINDS } from "../kinds/generated/kinds.ts";
 import type { Field, Kind } from "../kinds/kind.ts";
-import { bold, hasColours, widthOf } from "../output/screen.ts";
 import { table } from "../output/table.ts";
-import type { Configure } from "../program.ts";
+import { bold, hasColours, widthOf } from "../terminal/screen.ts";
+import type { Configure } from "./configure.ts";
 
 const EXAMPLES = `
 Examples:

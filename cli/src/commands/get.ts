@@ -9,8 +9,8 @@ import type { Kind } from "../kinds/kind.ts";
 import { withNetwork } from "../network/open-network.ts";
 import { entityTable } from "../output/entity-table.ts";
 import { documentText, type Format } from "../output/format.ts";
-import { visible } from "../output/visible.ts";
-import type { Configure } from "../program.ts";
+import { visible } from "../terminal/visible.ts";
+import type { Configure } from "./configure.ts";
 import {
   type NetworkOption,
   type OutputOption,
@@ -57,7 +57,7 @@ export const configureGet: Configure = (command, context) => {
         const read = async (): Promise<Entity[]> =>
           names.length > 0 ? await findEntities(kind, names, caller) : await listEntities(kind, options, caller);
         if (options.watch === true) {
-          const { watchEntities } = await import("../entities/watch.ts");
+          const { watchEntities } = await import("../output/watch.ts");
           const { output, headings: hasHeadings } = options;
           return await watchEntities({ kind, read, format: output, hasHeadings }, context);
         }

@@ -6,10 +6,10 @@ import { authenticate, type Proof } from "../network/authenticate.ts";
 import { controllerUrl, networkNameOf } from "../network/controller-url.ts";
 import { identityFile, loginMaterial } from "../network/login-material.ts";
 import { checkedName, type LoginWay, NetworkStore, type SavedNetwork } from "../network/saved-network.ts";
-import { visible } from "../output/visible.ts";
-import type { Configure } from "../program.ts";
 import { givenLine, givenText } from "../terminal/given-text.ts";
 import { ask, askSecret, canAsk } from "../terminal/questions.ts";
+import { visible } from "../terminal/visible.ts";
+import type { Configure } from "./configure.ts";
 import { once } from "./shared-options.ts";
 
 interface LoginOptions {
@@ -68,11 +68,11 @@ export const configureLogin: Configure = (command, context) => {
 async function login(given: string | undefined, options: LoginOptions, context: CommandContext): Promise<void> {
   const store = new NetworkStore(context.env);
   const before = await savedBefore(store, given, options);
-  const way = wayOf(options) ?? before?.login ?? { method: "password", username: "" };
+  const way = again(wayOf(options), before?.saved.login);
   const identity = way.method === "identity" ? await identityFile(way.file, context) : undefined;
-  const address = given === undefined ? (before?.controller ?? identity?.controller) : controllerUrl(given);
+  const address = given === undefined ? (before?.saved.controller ?? identity?.controller) : controllerUrl(given);
   if (address === undefined) throw new UsageError("which controller? sallyport login https://HOST:PORT");
-  const name = checkedName(options.network ?? networkNameOf(address));
+  const name = checkedName(options.network ?? before?.name ?? networkNameOf(address));
   const known = await knownTrust(store, name, address);
   const ca =
     options.ca !== undefined ? await givenText(options.ca, context) : (identity?.ca ?? known ?? (await asked()));
@@ -84,7 +84,7 @@ async function login(given: string | undefined, options: LoginOptions, context: 
     const session = await authenticate(caller, proof, context);
     await store.write(name, { controller: address, login: done, session, ...(ca !== undefined && { ca }) });
     await store.use(name);
-    context.stdout.write(visible(`logged in to ${name} (${address}) as ${session.identity}`) + "\n");
+    context.stdout.write(`${visible(`logged in to ${name} (${address}) as ${session.identity}`)}\n`);
   } finally {
     caller.close();
   }
@@ -100,14 +100,21 @@ async function savedBefore(
   store: NetworkStore,
   given: string | undefined,
   options: LoginOptions,
-): Promise<SavedNetwork | undefined> {
+): Promise<{ readonly name: string; readonly saved: SavedNetwork } | undefined> {
   if (given !== undefined || options.identity !== undefined) return undefined;
   const name = options.network ?? (await store.current());
   if (name === undefined || !(await store.names()).includes(name)) {
     if (options.network === undefined) return undefined;
     throw new UsageError(`no network '${name}' is saved: name its controller, too`);
   }
-  return await store.read(name);
+  return { name, saved: await store.read(name) };
+}
+
+/** What the options leave open is as at the earlier login. */
+function again(way: LoginWay | undefined, before: LoginWay | undefined): LoginWay {
+  const isOpen =
+    way === undefined || (way.method === "password" && way.username === "" && before?.method === "password");
+  return (isOpen ? before : way) ?? { method: "password", username: "" };
 }
 
 /** What was trusted at an earlier login to the same controller. */

@@ -2,8 +2,8 @@ import { errorText } from "@sallyport/async";
 import { ApiCaller } from "../network/api-caller.ts";
 import { loginMaterial } from "../network/login-material.ts";
 import { NetworkStore } from "../network/saved-network.ts";
-import { visible } from "../output/visible.ts";
-import type { Configure } from "../program.ts";
+import { visible } from "../terminal/visible.ts";
+import type { Configure } from "./configure.ts";
 
 const EXAMPLES = `
 Examples:

@@ -1,9 +1,9 @@
 import type { CommandContext } from "../context.ts";
 import { NetworkStore } from "../network/saved-network.ts";
 import { documentText } from "../output/format.ts";
-import { bold, hasColours, widthOf } from "../output/screen.ts";
 import { table } from "../output/table.ts";
-import type { Configure } from "../program.ts";
+import { bold, hasColours, widthOf } from "../terminal/screen.ts";
+import type { Configure } from "./configure.ts";
 import { type OutputOption, withOutputOption } from "./shared-options.ts";
 
 const EXAMPLES = `

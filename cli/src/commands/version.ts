@@ -2,8 +2,8 @@ import type { ApiAnswer } from "../network/api-caller.ts";
 import { withNetwork } from "../network/open-network.ts";
 import { NetworkStore } from "../network/saved-network.ts";
 import { documentText } from "../output/format.ts";
-import { visible } from "../output/visible.ts";
-import type { Configure } from "../program.ts";
+import { visible } from "../terminal/visible.ts";
+import type { Configure } from "./configure.ts";
 import { type NetworkOption, type OutputOption, withNetworkOption, withOutputOption } from "./shared-options.ts";
 
 interface VersionOptions extends NetworkOption, OutputOption {
@@ -40,8 +40,8 @@ export const configureVersion: Configure = (command, context) => {
       stdout.write(`sallyport ${program.version}\n`);
       if (controller === undefined) return;
       const { product, version, url, capabilities } = controller;
-      stdout.write(visible(`controller ${product}, protocol ${version}, at ${url}`) + "\n");
-      if (capabilities.length > 0) stdout.write(visible(`capabilities ${capabilities.join(", ")}`) + "\n");
+      stdout.write(`${visible(`controller ${product}, protocol ${version}, at ${url}`)}\n`);
+      if (capabilities.length > 0) stdout.write(`${visible(`capabilities ${capabilities.join(", ")}`)}\n`);
     });
 };
 

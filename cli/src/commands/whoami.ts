@@ -2,7 +2,7 @@ import type { Entity } from "../entities/entity.ts";
 import { withNetwork } from "../network/open-network.ts";
 import { documentText } from "../output/format.ts";
 import { table } from "../output/table.ts";
-import type { Configure } from "../program.ts";
+import type { Configure } from "./configure.ts";
 import { type NetworkOption, type OutputOption, withNetworkOption, withOutputOption } from "./shared-options.ts";
 
 const EXAMPLES = `

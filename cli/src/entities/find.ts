@@ -48,7 +48,9 @@ async function missing(kind: Kind, name: string, caller: ApiCaller): Promise<Com
     return new CommandError(`${what}: ${kind.plural} have no names, only ids`, ExitStatus.NotFound);
   }
   const known = await listEntities(kind, { limit: MAX_NAMES }, caller).catch(() => []);
-  const nearest = nearestName(name, known.map(titleOf));
+  const titles = known.map(titleOf);
+  const wanted = name.toLowerCase();
+  const nearest = nearestName(name, titles) ?? titles.find((title) => title.toLowerCase().includes(wanted));
   const hint = nearest === undefined ? `'sallyport get ${kind.name}' lists them` : `did you mean '${nearest}'?`;
   return new CommandError(`${what}: ${hint}`, ExitStatus.NotFound);
 }

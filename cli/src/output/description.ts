@@ -3,9 +3,9 @@ import { type Entity, isReference, titleOf } from "../entities/entity.ts";
 import { type Names, nameKey } from "../entities/names.ts";
 import { FIELDS } from "../kinds/generated/fields.ts";
 import type { Field, Kind } from "../kinds/kind.ts";
+import { visible, visibleLines } from "../terminal/visible.ts";
 import { lineOf, wordsOfPath } from "./cell.ts";
 import { padded, textWidth } from "./text-width.ts";
-import { visible, visibleLines } from "./visible.ts";
 
 /** A list below the entity. */
 export interface Related {
@@ -26,7 +26,12 @@ export function description(kind: Kind, entity: Entity, { names, related }: Surr
   const fields = new Map((FIELDS[kind.name] ?? []).map((field) => [field.name, field]));
   const { id, name, ...others } = entity;
   const ordered = { ...(name !== undefined && { name }), ...(id !== undefined && { id }), ...others };
-  const own = linesOf(ordered, "", "", (path, value) => namedValue(path, value, fields, names));
+  const show: Shown = {
+    value: (path, value) => namedValue(path, value, fields, names),
+    // Keys of maps are whatever their users choose.
+    label: (path, key) => (hasField(path, fields) ? capital(wordsOfPath(key)) : visible(key)),
+  };
+  const own = linesOf(ordered, "", "", show);
   const lists = related.map(({ name: list, titles, hasMore }) => {
     const text = titles.length === 0 ? "-" : [...titles, ...(hasMore ? ["…"] : [])].join(", ");
     return { label: `${capital(list.replaceAll("-", " "))}:`, text: visible(text) };
@@ -34,14 +39,17 @@ export function description(kind: Kind, entity: Entity, { names, related }: Surr
   return [...own, ...(lists.length === 0 ? "" : ["\n"]), ...aligned(lists, "")].join("");
 }
 
-type Show = (path: string, value: unknown) => unknown;
+interface Shown {
+  readonly value: (path: string, value: unknown) => unknown;
+  readonly label: (path: string, key: string) => string;
+}
 
 interface Line {
   readonly label: string;
   readonly text: string;
 }
 
-function linesOf(entity: Entity, prefix: string, indent: string, show: Show): string[] {
+function linesOf(entity: Entity, prefix: string, indent: string, show: Shown): string[] {
   const lines: string[] = [];
   let simple: Line[] = [];
   const flush = (): void => {
@@ -50,8 +58,9 @@ function linesOf(entity: Entity, prefix: string, indent: string, show: Show): st
   };
   for (const [key, given] of Object.entries(entity)) {
     if (key === "_links" || isSaidElsewhere(key, entity)) continue;
-    const value = show(`${prefix}${key}`, given);
-    const label = `${capital(wordsOfPath(key))}:`;
+    const path = `${prefix}${key}`;
+    const value = show.value(path, given);
+    const label = `${show.label(path, key)}:`;
     if (isObject(value) && !isReference(value) && Object.keys(value).length > 0) {
       flush();
       lines.push(`${indent}${label}\n`, ...linesOf(value, `${prefix}${key}.`, indent + INDENT, show));
@@ -72,7 +81,7 @@ function linesOf(entity: Entity, prefix: string, indent: string, show: Show): st
 }
 
 /** An entry of a list, behind a dash. */
-function entryLines(entry: unknown, prefix: string, indent: string, show: Show): string[] {
+function entryLines(entry: unknown, prefix: string, indent: string, show: Shown): string[] {
   if (!isObject(entry)) return [`${indent}- ${visible(lineOf(entry))}\n`];
   const [first = "\n", ...others] = linesOf(entry, prefix, `${indent}${INDENT}`, show);
   return [`${indent}- ${first.trimStart()}`, ...others];
@@ -81,6 +90,10 @@ function entryLines(entry: unknown, prefix: string, indent: string, show: Show):
 function aligned(lines: readonly Line[], indent: string): string[] {
   const width = Math.max(0, ...lines.map(({ label }) => textWidth(label)));
   return lines.map(({ label, text }) => `${indent}${padded(label, width)}  ${text}\n`);
+}
+
+function hasField(path: string, fields: ReadonlyMap<string, Field>): boolean {
+  return fields.has(path) || [...fields.keys()].some((name) => name.startsWith(`${path}.`));
 }
 
 /** `authPolicyId` beside the reference `authPolicy`, and `serviceRolesDisplay` beside `serviceRoles`. */

@@ -3,8 +3,8 @@ import type { CommandContext } from "../context.ts";
 import type { Entity } from "../entities/entity.ts";
 import { columnsOf } from "../kinds/columns.ts";
 import type { Kind } from "../kinds/kind.ts";
+import { bold, hasColours, widthOf } from "../terminal/screen.ts";
 import { cell, wordsOfPath } from "./cell.ts";
-import { bold, hasColours, widthOf } from "./screen.ts";
 import { table } from "./table.ts";
 
 export interface EntityTableOptions {
@@ -33,6 +33,7 @@ export function entityTable(
 
 /** `isOnline` is `ONLINE`, `primary.cert.allowed` is `CERT`. */
 function headingOf(path: string): string {
+  if (path === "edgeRouterConnectionStatus") return "STATUS";
   return wordsOfPath(path)
     .replace(/^is /, "")
     .replace(/^(primary|secondary) (require )?/, "")

@@ -2,7 +2,7 @@
 import { nearestName } from "@sallyport/config-file/nearest-name";
 import { withoutLinks } from "../entities/entity.ts";
 import { UsageError } from "../errors.ts";
-import { visible, visibleJson, visibleLines } from "./visible.ts";
+import { visible, visibleJson, visibleLines } from "../terminal/visible.ts";
 
 const NAMES = ["table", "wide", "json", "yaml", "name", "jsonpath"] as const;
 

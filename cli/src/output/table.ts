@@ -1,6 +1,7 @@
 /** Tables of text. */
+
+import { visible } from "../terminal/visible.ts";
 import { padded, shortened, textWidth } from "./text-width.ts";
-import { visible } from "./visible.ts";
 
 const GAP = "  ";
 /** A column is not made narrower than this. */

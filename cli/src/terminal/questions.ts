@@ -3,7 +3,7 @@ import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import type { CommandContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
-import { visible } from "../output/visible.ts";
+import { visible } from "./visible.ts";
 
 /** Whether there is a user to ask. */
 export function canAsk({ stdin }: CommandContext): boolean {

@@ -122,9 +122,10 @@ async function retireFormer(
 async function describe(store: Store, secrets: Secrets, say: (line: string) => void): Promise<void> {
   const material = await requireNetworkKeys(new KeyVault(store.db, secrets));
   for (const [place, pem] of anchorsOf(material).entries()) {
-    const { subject, validTo } = new X509Certificate(pem);
+    const { subject, validTo, fingerprint256 } = new X509Certificate(pem);
     const name = nameParts(subject).join(", ") || "an authority without a name";
     say(`${place === 0 ? "trusted:" : "        "}  ${name}, until ${validTo}`);
+    say(`          SHA-256 ${fingerprint256}`);
   }
   const now = new Date();
   const { rows } = await sql<{ kid: string; signs_from: Date; ends_at: Date | null }>`

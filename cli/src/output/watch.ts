@@ -2,12 +2,12 @@
 import { isDeepStrictEqual } from "node:util";
 import { pause } from "@sallyport/async";
 import type { CommandContext } from "../context.ts";
+import { type Entity, titleOf } from "../entities/entity.ts";
 import { CommandError, ExitStatus } from "../errors.ts";
 import type { Kind } from "../kinds/kind.ts";
-import { entityTable } from "../output/entity-table.ts";
-import { documentText, type Format } from "../output/format.ts";
-import { visible } from "../output/visible.ts";
-import { type Entity, titleOf } from "./entity.ts";
+import { visible } from "../terminal/visible.ts";
+import { entityTable } from "./entity-table.ts";
+import { documentText, type Format } from "./format.ts";
 
 /** The controller is asked again after so long. */
 const PAUSE_MS = 2_000;

@@ -1,0 +1,72 @@
+/** The commands, each in a file that is loaded when it is used. */
+import type { Configure } from "./commands/configure.ts";
+
+/** A command before its file is loaded. */
+export interface CommandEntry {
+  readonly name: string;
+  readonly group: string;
+  readonly summary: string;
+  readonly load: () => Promise<Configure>;
+}
+
+const NETWORKS = "Networks:";
+const ENTITIES = "Entities:";
+const OTHERS = "Others:";
+
+/** In the order of the help. */
+export const COMMANDS: readonly CommandEntry[] = [
+  {
+    name: "login",
+    group: NETWORKS,
+    summary: "log in to a network",
+    load: async () => (await import("./commands/login.ts")).configureLogin,
+  },
+  {
+    name: "logout",
+    group: NETWORKS,
+    summary: "end the session and forget the network",
+    load: async () => (await import("./commands/logout.ts")).configureLogout,
+  },
+  {
+    name: "networks",
+    group: NETWORKS,
+    summary: "list the saved networks, choose the current one",
+    load: async () => (await import("./commands/networks.ts")).configureNetworks,
+  },
+  {
+    name: "whoami",
+    group: NETWORKS,
+    summary: "show the network, the identity and its session",
+    load: async () => (await import("./commands/whoami.ts")).configureWhoami,
+  },
+  {
+    name: "get",
+    group: ENTITIES,
+    summary: "list entities, or show some by name",
+    load: async () => (await import("./commands/get.ts")).configureGet,
+  },
+  {
+    name: "describe",
+    group: ENTITIES,
+    summary: "show all of an entity with what belongs to it",
+    load: async () => (await import("./commands/describe.ts")).configureDescribe,
+  },
+  {
+    name: "explain",
+    group: ENTITIES,
+    summary: "describe kinds and their fields",
+    load: async () => (await import("./commands/explain.ts")).configureExplain,
+  },
+  {
+    name: "api",
+    group: OTHERS,
+    summary: "call any operation of the APIs",
+    load: async () => (await import("./commands/api.ts")).configureApi,
+  },
+  {
+    name: "version",
+    group: OTHERS,
+    summary: "show the versions of this program and of the controller",
+    load: async () => (await import("./commands/version.ts")).configureVersion,
+  },
+];
