@@ -26,7 +26,7 @@ export function citationsIn(source: string): Citation[] {
 
 if (import.meta.main) {
   const find = (ending: string) =>
-    findFiles(`{packages,controller,router,operator,e2e,images,bench,scripts,examples}/**/*.${ending}`, [
+    findFiles(`{packages,controller,router,operator,cli,e2e,images,bench,scripts,examples}/**/*.${ending}`, [
       ...["**/dist/**", "**/generated/**"],
     ]);
   const isThere = (path: string) => existsSync(join(ROOT, path));

@@ -33,7 +33,7 @@ describe("images in a manifest", () => {
 
 describe("the repository", () => {
   it("has one version everywhere", () => {
-    const paths = globSync("{packages/*,controller,router,operator}/package.json", { cwd: ROOT });
+    const paths = globSync("{packages/*,controller,router,operator,cli}/package.json", { cwd: ROOT });
     expect(paths.length).toBeGreaterThan(7);
     for (const path of paths) {
       const { version: own, dependencies = {} } = manifest(path);
