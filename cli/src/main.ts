@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-import { readFileSync } from "node:fs";
 import { ApiError } from "@sallyport/api/client";
 import { errorText } from "@sallyport/async";
+import { productVersion } from "@sallyport/program/build-info";
 import type { CommandContext } from "./context.ts";
 import { CommandError, ExitStatus } from "./errors.ts";
 import { runProgram } from "./program.ts";
@@ -10,7 +10,7 @@ import { visible } from "./terminal/visible.ts";
 /** Runs one command line to its end and answers the exit status. An error becomes one line on standard error. */
 export async function main(args: readonly string[], context: CommandContext): Promise<number> {
   try {
-    return await runProgram(args, context, productVersion());
+    return await runProgram(args, context, productVersion(import.meta.url));
   } catch (error) {
     if (context.signal.aborted) return INTERRUPTED;
     context.stderr.write(`sallyport: ${visible(errorText(error))}\n`);
@@ -26,11 +26,6 @@ function statusOf(error: unknown): number {
   if (error instanceof CommandError) return error.status;
   if (!(error instanceof ApiError)) return ExitStatus.Failed;
   return error.status === 404 ? ExitStatus.NotFound : error.status === 401 ? ExitStatus.LoggedOut : ExitStatus.Failed;
-}
-
-function productVersion(): string {
-  const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");
-  return String((JSON.parse(text) as { version: string }).version);
 }
 
 if (import.meta.main) {
