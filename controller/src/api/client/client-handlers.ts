@@ -12,6 +12,7 @@ import type { ApiHandlers, ApiSessionContext } from "../../http/context.ts";
 import { permissionsOn } from "../../model/policy/access.ts";
 import { caller, ownSession } from "../caller.ts";
 import type { ApiDependencies } from "../dependencies.ts";
+import { ownWhyHandlers } from "../identity/why-handlers.ts";
 import {
   CLIENT_EXT_JWT_SIGNER_FIELDS,
   CLIENT_SERVICE_FIELDS,
@@ -133,6 +134,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
       const { data: edgeRouters, totalCount = edgeRouters.length } = routers;
       return { data: { edgeRouters: [...edgeRouters] }, pagination: { limit, offset, totalCount } };
     },
+    ...ownWhyHandlers(deps),
     updateService: ({ params, body }) => model.services.update(params.id, body),
     patchService: ({ params, body }) => model.services.update(params.id, body),
     deleteService: ({ params }) => model.services.delete(params.id),

@@ -1,6 +1,6 @@
 import { PeerData } from "@sallyport/wire";
 import { sql } from "kysely";
-import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { startTestController, type TestController } from "../testing/test-controller.ts";
 
 let c: TestController;
@@ -379,4 +379,71 @@ it("refuses unknown identities, services and types, and callers who are no admin
   const token = await c.login(`laptop-${own.tag}`, "correct horse");
   const path = `/edge/management/v1/identities/${own.laptop}/why/${own.web}`;
   expect((await c.call("GET", path, { token })).status).toBe(401);
+});
+
+describe("the identity itself", () => {
+  const ask = async (service: string, type = "dial") => {
+    const token = await c.login(`laptop-${own.tag}`, "correct horse");
+    return c.call("GET", `/edge/client/v1/services/${service}/why?type=${type}`, { token });
+  };
+
+  it("gets the same verdict by id and by name, without names of others and commands", async () => {
+    const { data } = (await ask(own.web)).json;
+    expect([data.allowed, data.firstProblem]).toEqual([true, undefined]);
+    expect((await ask(`web-${own.tag}`)).json.data.checks).toEqual(data.checks);
+    await endHosting();
+    const unhosted = await ask(own.web);
+    expect(unhosted.json.data).toMatchObject({ allowed: false, firstProblem: { code: "NOT_HOSTED" } });
+    const foreign = [
+      own.backend,
+      `backend-${own.tag}`,
+      own.dial,
+      own.bind,
+      `dial-${own.tag}`,
+      `serp-${own.tag}`,
+      "sallyport ",
+    ];
+    expect(foreign.filter((each) => unhosted.text.includes(each))).toEqual([]);
+  });
+
+  it("learns which of the two router policies is missing", async () => {
+    await c.admin("DELETE", `/edge-router-policies/${own.identityRouters}`);
+    expect((await ask(own.web)).json.data.firstProblem.code).toBe("NO_EDGE_ROUTER_POLICY");
+    await c.make("edge-router-policies", {
+      ...{ name: `again-${own.tag}`, semantic: "AnyOf", identityRoles: ["#all"], edgeRouterRoles: ["#all"] },
+    });
+    await c.admin("DELETE", `/service-edge-router-policies/${own.serviceRouters}`);
+    expect((await ask(own.web)).json.data.firstProblem.code).toBe("NO_SERVICE_EDGE_ROUTER_POLICY");
+  });
+
+  it("is told the same of a service that it may not see as of one that does not exist", async () => {
+    await c.admin("DELETE", `/service-policies/${own.dial}`);
+    const told = async (service: string) => {
+      const { status, json } = await ask(service);
+      const { requestId: _, ...error } = json.error;
+      return { status, error: JSON.parse(JSON.stringify(error).replaceAll(service, "SERVICE")) };
+    };
+    const unknown = await told("nothing-of-that-name");
+    expect(unknown.status).toBe(404);
+    expect(await told(own.web)).toEqual(unknown);
+    expect(await told(`web-${own.tag}`)).toEqual(unknown);
+  });
+
+  it("is judged by the API session that asks", async () => {
+    await c.make("posture-checks", { name: `mfa-${own.tag}`, typeId: "MFA", roleAttributes: [own.tag] });
+    await c.admin("PATCH", `/service-policies/${own.dial}`, { postureCheckRoles: [`#${own.tag}`] });
+    const passed = await c.login(`laptop-${own.tag}`, "correct horse");
+    const { data: session } = (await c.call("GET", "/edge/client/v1/current-api-session", { token: passed })).json;
+    await c.model.posture.passedMfa(own.laptop, session.id, c.ctx.now());
+    const path = `/edge/client/v1/services/${own.web}/why`;
+    expect((await c.call("GET", path, { token: passed })).json.data.allowed).toBe(true);
+    expect((await why()).allowed).toBe(true);
+    expect((await ask(own.web)).json.data).toMatchObject({
+      ...{ allowed: false, firstProblem: { code: "POSTURE_NOT_REPORTED" } },
+    });
+  });
+
+  it("needs a complete login", async () => {
+    expect((await c.call("GET", `/edge/client/v1/services/${own.web}/why`)).status).toBe(401);
+  });
 });

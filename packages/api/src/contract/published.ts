@@ -272,6 +272,10 @@ export interface OwnOperation {
 
 export const OWN_OPERATIONS: readonly OwnOperation[] = [
   {
+    operation: "client GET /services/{id}/why",
+    why: "the same for the caller itself, as far as it may know: an application can say what is missing instead of that a dial failed",
+  },
+  {
     operation: "management GET /identities/{id}/why/{serviceId}",
     why: "policy-advice counts routers and says yes or no: this says what is missing, from the login to the last failed dial, and the command that adds it",
   },

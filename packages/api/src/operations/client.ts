@@ -14,8 +14,9 @@ import {
   sessionCreate,
   sessionDetail,
 } from "../schema/session.ts";
+import { whyAnswer } from "../schema/why.ts";
 import { enrollmentOperations } from "./enrollment.ts";
-import { roleParameters, sharedOperations } from "./shared.ts";
+import { roleParameters, sharedOperations, whyType } from "./shared.ts";
 
 export const clientOperations = {
   ...sharedOperations,
@@ -106,6 +107,13 @@ export const clientOperations = {
   updateService: replace("/services/{id}", "admin", serviceUpdate, "Replace all fields of a service"),
   patchService: patch("/services/{id}", "admin", servicePatch, "Change some fields of a service"),
   deleteService: remove("/services/{id}", "admin", "Delete a service"),
+  explainOwnAccess: detail(
+    "/services/{id}/why",
+    "full",
+    whyAnswer,
+    "Why the caller can or cannot dial or bind a service; id or name. A service that the caller may not see does not exist",
+    { query: whyType, errors: [400, 401, 404, 429] },
+  ),
   listServiceTerminators: list(
     "/services/{id}/terminators",
     "full",

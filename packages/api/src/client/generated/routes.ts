@@ -61,6 +61,7 @@ export const ROUTES: Routes = {
       updateService: {"method":"PUT","path":"/services/{id}","body":"json"},
       patchService: {"method":"PATCH","path":"/services/{id}","body":"json"},
       deleteService: {"method":"DELETE","path":"/services/{id}"},
+      explainOwnAccess: {"method":"GET","path":"/services/{id}/why"},
       listServiceTerminators: {"method":"GET","path":"/services/{id}/terminators"},
       listSessions: {"method":"GET","path":"/sessions"},
       createSession: {"method":"POST","path":"/sessions","body":"json"},
