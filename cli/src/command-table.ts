@@ -52,6 +52,30 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/describe.ts")).configureDescribe,
   },
   {
+    name: "create",
+    group: ENTITIES,
+    summary: "create an entity",
+    load: async () => (await import("./commands/create.ts")).configureCreate,
+  },
+  {
+    name: "patch",
+    group: ENTITIES,
+    summary: "change fields of an entity",
+    load: async () => (await import("./commands/patch.ts")).configurePatch,
+  },
+  {
+    name: "edit",
+    group: ENTITIES,
+    summary: "edit an entity in your editor",
+    load: async () => (await import("./commands/edit.ts")).configureEdit,
+  },
+  {
+    name: "delete",
+    group: ENTITIES,
+    summary: "delete entities",
+    load: async () => (await import("./commands/delete.ts")).configureDelete,
+  },
+  {
     name: "explain",
     group: ENTITIES,
     summary: "describe kinds and their fields",

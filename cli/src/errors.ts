@@ -8,6 +8,7 @@ export const ExitStatus = {
   NotFound: 3,
   LoggedOut: 4,
   Unreachable: 5,
+  Conflict: 6,
 } as const;
 
 export type ExitStatus = (typeof ExitStatus)[keyof typeof ExitStatus];

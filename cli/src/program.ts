@@ -22,6 +22,7 @@ Exit status:
   3  no such entity
   4  not logged in, or the login was refused
   5  the controller cannot be reached
+  6  another administrator changed the same field meanwhile
 
 Examples:
   sallyport login https://ctrl.example.org:1280 -u admin

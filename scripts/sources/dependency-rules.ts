@@ -128,6 +128,8 @@ function cliRules(): DependencyRule[] {
     { ...layer("kinds", [], "the tables of kinds do no I/O"), packages: ["@sallyport/config-file"] },
     layer("network", ["terminal/"], "logins and calls know no kind of entity"),
     layer("entities", ["kinds/", "network/"], "entities are found and changed without being shown"),
+    layer("fields", ["kinds/", "terminal/"], "options are read before a network is known"),
+    layer("editing", ["kinds/", "entities/"], "texts and editors know no command"),
     layer("output", ["kinds/", "terminal/", "entities/"], "what is shown comes as values"),
     { from: "cli/", may: ["packages/", "cli/"], why: "a program never imports another program" },
   ];
