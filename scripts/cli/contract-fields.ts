@@ -87,13 +87,14 @@ function addObject(
   place: Place,
   prefix: string,
   only: string | undefined,
+  isNeeded = true,
 ): void {
   for (const [key, given] of Object.entries(properties)) {
     if (key === "_links") continue;
     const schema = withoutNull(given);
     const name = `${prefix}${key}`;
     if (schema.properties !== undefined && !isReference(schema)) {
-      addObject(found, schema, place, `${name}.`, only);
+      addObject(found, schema, place, `${name}.`, only, isNeeded && required.includes(key));
       continue;
     }
     const before = found.get(name);
@@ -103,7 +104,7 @@ function addObject(
       ...field,
       ...(place === "shown" && { isShown: true }),
       ...(place === "patch" && { isChangeable: true }),
-      ...(place === "create" && { creation: required.includes(key) ? "required" : "optional" }),
+      ...(place === "create" && { creation: isNeeded && required.includes(key) ? "required" : "optional" }),
       ...(place === "create" && schema.default !== undefined && { standard: schema.default }),
       ...(onlyNow !== undefined && { only: onlyNow }),
     });

@@ -31,6 +31,7 @@ export class EditedFile {
       child.once("exit", resolve);
       child.once("error", reject);
     });
+    if (code !== 0 && (await readFile(this.path, "utf8")) === text) await this.remove();
     if (code !== 0)
       throw new CommandError(`the editor '${editor}' ended with ${code ?? "a signal"}: set EDITOR to one that works`);
     return await readFile(this.path, "utf8");

@@ -21,8 +21,13 @@ export function addFieldOptions(command: Command, kind: Kind, purpose: Purpose):
     const name = optionName(field);
     const help = helpOf(kind, field, purpose);
     if (field.type === "boolean") {
-      command.addOption(new Option(`--${name}`, help));
-      command.addOption(new Option(`--no-${name}`).hideHelp());
+      const { yes, no } = flagsOf(name);
+      // The positive one first: otherwise commander takes it for set.
+      const options = [
+        new Option(yes, help).hideHelp(name.startsWith("no-")),
+        new Option(no, help).hideHelp(!name.startsWith("no-")),
+      ];
+      for (const option of options) command.addOption(option);
       continue;
     }
     const option = new Option(`--${name} ${field.isSecret === true ? "[@file]" : "<value>"}`, help);
@@ -30,6 +35,12 @@ export function addFieldOptions(command: Command, kind: Kind, purpose: Purpose):
       option.preset(ASK).argParser((text: string, before: readonly string[] = []) => [...before, text]),
     );
   }
+}
+
+/** `--disabled` and `--no-disabled`; of a field such as `noTraversal` it is `--no-traversal` that sets it. */
+function flagsOf(name: string): { readonly yes: string; readonly no: string } {
+  const bare = name.replace(/^no-/, "");
+  return { yes: `--${bare}`, no: `--no-${bare}` };
 }
 
 function helpOf(kind: Kind, field: Field, purpose: Purpose): string {
@@ -49,8 +60,9 @@ export async function fieldValues(
 ): Promise<FieldValues> {
   const values = new Map<string, unknown>();
   for (const field of settableFields(kind, purpose)) {
-    const given = options[camelCase(optionName(field))];
-    if (typeof given === "boolean") values.set(field.name, given);
+    const name = optionName(field);
+    const given = options[camelCase(field.type === "boolean" ? name.replace(/^no-/, "") : name)];
+    if (typeof given === "boolean") values.set(field.name, name.startsWith("no-") ? !given : given);
     if (!Array.isArray(given)) continue;
     const texts: string[] = [];
     for (const text of given as readonly string[]) {

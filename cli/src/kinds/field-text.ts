@@ -16,6 +16,7 @@ const TYPES: Readonly<Record<FieldType, string>> = {
 /** What values a field has, such as `one of Dial, Bind` or `list of service names, #attribute or #all`. */
 export function typeText({ type, of, isList, values, minimum, maximum, refersTo, isSelector }: Field): string {
   if (isSelector === true) return `list of @${refersTo}, #attribute or #all`;
+  if (isList === true && refersTo !== undefined) return `list of ${refersTo} names`;
   const single =
     values !== undefined ? `one of ${values.join(", ")}` : wordsOf({ type, of, minimum, maximum, refersTo });
   return isList === true ? `list of ${single.replace(/^one of /, "")}` : single;

@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import {
   type ApiCredential,
-  type ApiError,
+  ApiError,
   ApiTransportError,
   credentialHeaders,
   HttpsCaller,
@@ -140,7 +140,11 @@ function failure(error: ApiError | ApiTransportError, controller: string): Error
       { cause: error },
     );
   }
-  return error;
+  // The message of such an error is the same for every field.
+  const { field, reason } = error.cause ?? {};
+  if (field === undefined) return error;
+  const what = `${controller} refused the request: ${field}: ${reason ?? "invalid"}`;
+  return new ApiError(error.status, error.code, what, error.cause);
 }
 
 function notController(controller: string, what: string): CommandError {
