@@ -11,6 +11,7 @@ export interface CommandEntry {
 
 const NETWORKS = "Networks:";
 const ENTITIES = "Entities:";
+const ANSWERS = "Answers:";
 const OTHERS = "Others:";
 
 /** In the order of the help. */
@@ -80,6 +81,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     group: ENTITIES,
     summary: "describe kinds and their fields",
     load: async () => (await import("./commands/explain.ts")).configureExplain,
+  },
+  {
+    name: "why",
+    group: ANSWERS,
+    summary: "say why an identity can or cannot reach a service",
+    load: async () => (await import("./commands/why.ts")).configureWhy,
   },
   {
     name: "api",

@@ -84,19 +84,19 @@ describe("names that would change a command or a terminal", () => {
     ["a;b", "'@a;b'"],
     ["-rf", "'@-rf'"],
   ])("%s is one word", (name, word) => {
-    expect(named(name)?.remedies?.[0]?.command).toContain(` --identityRoles ${word} `);
+    expect(named(name)?.remedies?.[0]?.command).toContain(` --identity-roles ${word} `);
   });
 
   it("are replaced by ids in commands, and escaped in sentences", () => {
     const problem = named("evil\u001b[2J\u202e");
-    expect(problem?.remedies?.[0]?.command).toContain("--identityRoles '@i1' ");
+    expect(problem?.remedies?.[0]?.command).toContain("--identity-roles '@i1' ");
     expect(problem?.message).toContain("evil\\u{1b}[2J\\u{202e}");
   });
 
   it("are replaced by ids where they would be options", () => {
     const lacking = noPolicy({ missingIdentity: [servicePolicy("p", { identities: ["x"] })] });
     const answer = explain({ ...lacking, identity: { ...lacking.identity, name: "--all" } });
-    expect(answer.firstProblem?.remedies?.[0]?.command).toBe("sallyport patch identity i1 --roleAttributes staff,x");
+    expect(answer.firstProblem?.remedies?.[0]?.command).toBe("sallyport patch identity i1 --role-attributes staff,x");
   });
 
   it("are left out of commands whose lists they would split", () => {

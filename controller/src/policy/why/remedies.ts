@@ -28,7 +28,9 @@ function command(...words: readonly string[]): string {
   return ["sallyport", ...words].join(" ");
 }
 
-function option(name: string, ...values: readonly string[]): string {
+/** @param field of the API, such as `identityRoles`, for the option `--identity-roles` */
+function option(field: string, ...values: readonly string[]): string {
+  const name = field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   return `--${name} ${shellWord(values.join(","))}`;
 }
 

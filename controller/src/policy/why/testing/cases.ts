@@ -111,14 +111,14 @@ export const CASES: readonly Case[] = [
     given: noPolicy({}),
     code: "NO_SERVICE_POLICY",
     command:
-      "sallyport create service-policy dial-web --type Dial --identityRoles '@laptop' --serviceRoles '@web' --semantic AnyOf",
+      "sallyport create service-policy dial-web --type Dial --identity-roles '@laptop' --service-roles '@web' --semantic AnyOf",
   },
   {
     what: "an attribute that the identity lacks",
     given: noPolicy({ missingIdentity: [servicePolicy("sales-web", { identities: ["sales"] })] }),
     code: "IDENTITY_NOT_SELECTED",
     says: '"sales-web" wants the role attribute "#sales"',
-    command: "sallyport patch identity laptop --roleAttributes staff,sales",
+    command: "sallyport patch identity laptop --role-attributes staff,sales",
   },
   {
     what: "one of two attributes of AllOf",
@@ -131,7 +131,7 @@ export const CASES: readonly Case[] = [
     given: noPolicy({ missingIdentity: [servicePolicy("by-id", {})] }),
     code: "IDENTITY_NOT_SELECTED",
     command:
-      "sallyport create service-policy dial-web --type Dial --identityRoles '@laptop' --serviceRoles '@web' --semantic AnyOf",
+      "sallyport create service-policy dial-web --type Dial --identity-roles '@laptop' --service-roles '@web' --semantic AnyOf",
   },
   {
     what: "an attribute that the service lacks",
@@ -172,7 +172,7 @@ export const CASES: readonly Case[] = [
     given: facts({ routers: { ofIdentity: none, common: [] } }),
     code: "NO_EDGE_ROUTER_POLICY",
     command:
-      "sallyport create edge-router-policy routers-of-laptop --identityRoles '@laptop' --edgeRouterRoles '@router-1' --semantic AnyOf",
+      "sallyport create edge-router-policy routers-of-laptop --identity-roles '@laptop' --edge-router-roles '@router-1' --semantic AnyOf",
   },
   {
     what: "an edge router policy without routers",
@@ -190,7 +190,7 @@ export const CASES: readonly Case[] = [
     given: facts({ routers: { ofService: none, common: [] } }),
     code: "NO_SERVICE_EDGE_ROUTER_POLICY",
     command:
-      "sallyport create service-edge-router-policy routers-of-web --serviceRoles '@web' --edgeRouterRoles '@router-1' --semantic AnyOf",
+      "sallyport create service-edge-router-policy routers-of-web --service-roles '@web' --edge-router-roles '@router-1' --semantic AnyOf",
   },
   {
     what: "routers on both sides, and none in common",
@@ -223,7 +223,7 @@ export const CASES: readonly Case[] = [
     given: unhosted({}),
     code: "NO_BIND_POLICY",
     command:
-      "sallyport create service-policy bind-web --type Bind --identityRoles '#web-hosts' --serviceRoles '@web' --semantic AnyOf",
+      "sallyport create service-policy bind-web --type Bind --identity-roles '#web-hosts' --service-roles '@web' --semantic AnyOf",
   },
   {
     what: "a bind policy that selects no identity",
