@@ -101,7 +101,9 @@ async function demo(): Promise<void> {
 The network stays up. Try, in another terminal:
 
   curl http://127.0.0.1:${(entrance.address() as AddressInfo).port}/
-  ziti edge login localhost:${network.port} -u admin -p ${network.adminPassword} -y && ziti edge list edge-routers
+  node_modules/.bin/sallyport login localhost:${network.port} -u admin     (the password is ${network.adminPassword})
+  node_modules/.bin/sallyport get edge-routers
+  node_modules/.bin/sallyport why ${SERVICE}-client ${SERVICE}
 
 Logs and files are in ${folder}. Ctrl-C stops everything and removes them.`);
   await new Promise<void>((resolve) => cleanup.push(async () => resolve()));
