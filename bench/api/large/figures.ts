@@ -2,7 +2,7 @@
 import { type Emit, rounded } from "../compare.ts";
 import type { HttpRequest, LoadResult } from "../http-client.ts";
 import type { OwnSide } from "../sides.ts";
-import { fillLarge, identityId, type LargeSize, largeSize, numbered } from "./fill.ts";
+import { fillLarge, identityId, type LargeSize, largeSize, numbered, serviceId } from "./fill.ts";
 
 const API = "/edge/management/v1";
 const STRIDE = 7_919;
@@ -86,7 +86,10 @@ async function measureReads(side: OwnSide, size: LargeSize, emit: Emit): Promise
     ),
   );
   await latency(side, emit, "identities of a service, first 10", { count: 200 }, (index) =>
-    get(`/services/${`srv${((index * STRIDE) % size.services).toString(36).padStart(8, "0")}`}/identities?limit=10`),
+    get(`/services/${serviceId((index * STRIDE) % size.services)}/identities?limit=10`),
+  );
+  await latency(side, emit, "why an identity can or cannot dial a service", { count: 500, targetMs: 10 }, (index) =>
+    get(`/identities/${some(index)}/why/${serviceId((index * STRIDE) % size.services)}`),
   );
   await latency(side, emit, "list of identities, first 10 and total", { count: 300 }, () => list({ limit: 10 }));
   await latency(side, emit, `list of identities, offset ${far}`, { count: 100, targetMs: 20 }, () =>

@@ -85,6 +85,13 @@ export async function startTestController(
     /** Settings of logins by OIDC in place of the defaults. */
     readonly oidc?: Partial<OidcSettings>;
     readonly allowedOrigins?: readonly string[];
+    /** Makes the fabric on the controller's port, in place of one without routers. The test closes it before the controller. */
+    readonly fabric?: (parts: {
+      readonly port: TlsPort;
+      readonly pki: Pki;
+      readonly fabricModel: TestController["fabricModel"];
+      readonly model: Model;
+    }) => FabricView;
     /** A controller on whose database, with whose keys and clock, this one works, too. It has to be closed later. */
     readonly beside?: TestController;
   } = {},
@@ -116,7 +123,7 @@ export async function startTestController(
   const online = new Map<string, RouterView>();
   const announced: string[] = [];
   const network = new TestNetwork();
-  const fabric: FabricView = {
+  const fabric: FabricView = options.fabric?.({ port, pki, fabricModel, model }) ?? {
     routerState: (id) => online.get(id),
     someRouterBack: async () => {},
     onlineRouterIds: () => [...online.keys()],
