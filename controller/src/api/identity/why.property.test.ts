@@ -88,7 +88,7 @@ const attributes = fc.subarray(["a", "b"]);
 /** Mostly what lets a dial through: of states that are drawn evenly nearly all are refused. */
 const roles = (named: readonly string[]) =>
   fc.oneof(
-    { weight: 2, arbitrary: fc.constant(["#all"]) },
+    { weight: 5, arbitrary: fc.constant(["#all"]) },
     { weight: 2, arbitrary: fc.subarray([...named], { minLength: 1 }) },
   );
 const drawn = (from: readonly string[], to: readonly string[]): fc.Arbitrary<Drawn> =>
@@ -102,33 +102,37 @@ const mostly = <T>(usual: T, ...others: readonly T[]): fc.Arbitrary<T> =>
 const OF_IDENTITY = ["#a", "#b", "@identity"];
 const OF_SERVICE = ["#a", "#b", "@service"];
 const OF_ROUTERS = ["#r1", "#r2"];
+/** One or two, and now and then none. */
+const some = <T>(one: fc.Arbitrary<T>): fc.Arbitrary<T[]> =>
+  fc.oneof(
+    { weight: 12, arbitrary: fc.array(one, { minLength: 1, maxLength: 2 }) },
+    { weight: 1, arbitrary: fc.constant<T[]>([]) },
+  );
 const routerState = mostly<State["routers"]["r1"]>("online", "offline", "disabled", "deaf");
 
 const states: fc.Arbitrary<State> = fc.record({
-  isDisabled: mostly(false, false, true),
+  isDisabled: fc.nat(19).map((chance) => chance === 7),
   identity: attributes,
   service: attributes,
   encryptionRequired: fc.boolean(),
-  policies: fc.array(
+  policies: some(
     drawn(OF_IDENTITY, OF_SERVICE).chain((policy) =>
       fc
         .record({ type: mostly<"Dial" | "Bind">("Dial", "Bind"), hasCheck: mostly(false, true) })
         .map((more) => ({ ...policy, ...more })),
     ),
-    { minLength: 0, maxLength: 2, size: "max" },
   ),
-  reported: fc.constantFrom("nothing", "Linux", "Windows"),
-  identityRouters: fc.array(drawn(OF_IDENTITY, OF_ROUTERS), { maxLength: 2, size: "max" }),
-  serviceRouters: fc.array(drawn(OF_SERVICE, OF_ROUTERS), { maxLength: 2, size: "max" }),
+  reported: mostly<State["reported"]>("Linux", "nothing", "Windows"),
+  identityRouters: some(drawn(OF_IDENTITY, OF_ROUTERS)),
+  serviceRouters: some(drawn(OF_SERVICE, OF_ROUTERS)),
   routers: fc.record({ r1: routerState, r2: routerState }),
   isLinked: mostly(true, false),
-  terminators: fc.array(
+  terminators: some(
     fc.record({
       router: fc.constantFrom(...ROUTERS),
       hasKey: mostly(true, false),
       instanceId: mostly("", "", "printer"),
     }),
-    { maxLength: 2, size: "max" },
   ),
 });
 
@@ -311,7 +315,7 @@ it("says yes exactly when a dial works", async () => {
         else seen.no.set(data.firstProblem.code, (seen.no.get(data.firstProblem.code) ?? 0) + 1);
       })
       .afterEach(cleanUp),
-    { numRuns: 80, interruptAfterTimeLimit: 150_000, markInterruptAsFailure: false },
+    { numRuns: 50, interruptAfterTimeLimit: 150_000, markInterruptAsFailure: false },
   );
   // The states are of every kind, or the test shows nothing.
   expect(seen.yes).toBeGreaterThan(3);
