@@ -54,7 +54,8 @@ export async function hostingFacts(
       sendsPublicKey: record !== undefined && sendsPublicKey(record),
     };
   });
-  if (terminators.length > 0) return { terminators, routes, bindPolicies: [], mayHost: [] };
+  const isDrawn = ["random", "weighted"].includes(service.terminator_strategy);
+  if (terminators.length > 0) return { terminators, routes, isDrawn, bindPolicies: [], mayHost: [] };
   const names = await namesOf(
     ctx.store.db,
     "service_policy",
@@ -63,6 +64,7 @@ export async function hostingFacts(
   return {
     terminators,
     routes,
+    isDrawn,
     bindPolicies: [...names].map(([id, name]) => ({ id, name })),
     mayHost: (await identitiesOf(ctx, binding)).map((host) => ({
       ...host,

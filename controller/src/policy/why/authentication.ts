@@ -1,6 +1,6 @@
 import { type Check, entities, failed, ok, skipped, timeText, warning } from "./check.ts";
-import type { AccessFacts, AuthenticationFacts, Credential } from "./facts.ts";
-import { inWords } from "./remedies.ts";
+import type { AccessFacts, AuthenticationFacts } from "./facts.ts";
+import { enableIdentity, inWords, reEnroll } from "./remedies.ts";
 
 /** Can the identity log in, and has it? */
 export function authenticationChecks({ identity, authentication, at }: AccessFacts): Check[] {
@@ -17,21 +17,21 @@ function enabledCheck({ disabled }: AuthenticationFacts, id: string): Check {
   const { since, until } = disabled;
   const end = until === undefined ? "until an administrator enables it" : `until ${timeText(until)}`;
   return failed("identity-enabled", "IDENTITY_DISABLED", `the identity is disabled since ${timeText(since)}, ${end}`, {
-    remedies: [inWords(`Enable it: POST /edge/management/v1/identities/${id}/enable.`)],
+    remedies: [enableIdentity(id)],
   });
 }
 
 const METHODS = { cert: "certificate", updb: "password" } as const;
 
 function credentialCheck(facts: AuthenticationFacts, at: number): Check {
-  const { authenticators, isProvedByOthers, policy, apiSessions } = facts;
+  const { authenticators, isProvedByOthers, apiSessions } = facts;
   const usable = authenticators.filter(({ refusal }) => refusal === undefined);
   if (usable.length > 0) {
     const methods = [...new Set(usable.map(({ method }) => METHODS[method]))];
     return ok("credential", `it can log in by ${methods.join(" or ")}`);
   }
   if (isProvedByOthers) return ok("credential", "it can log in by an external signer or certificate authority");
-  const problem = authenticators.length === 0 ? notEnrolled(facts, at) : refusedCredentials(authenticators, policy);
+  const problem = authenticators.length === 0 ? notEnrolled(facts, at) : refusedCredentials(facts, at);
   // What is open already needs no login.
   if (apiSessions.length > 0 && problem.status === "failed") return { ...problem, status: "warning" };
   return problem;
@@ -65,7 +65,7 @@ function notEnrolled({ enrollments }: AuthenticationFacts, at: number): Check {
   );
 }
 
-function refusedCredentials(authenticators: readonly Credential[], policy: AuthenticationFacts["policy"]): Check {
+function refusedCredentials({ authenticators, policy }: AuthenticationFacts, at: number): Check {
   const untimely = authenticators.find(({ refusal }) => refusal === "expired" || refusal === "not yet valid");
   if (untimely !== undefined) {
     const end = untimely.endsAt === undefined ? "" : ` at ${timeText(untimely.endsAt)}`;
@@ -75,7 +75,7 @@ function refusedCredentials(authenticators: readonly Credential[], policy: Authe
         : "its certificate is not valid yet: check clocks";
     return failed("credential", "CERTIFICATE_NOT_VALID", `${message}; its authentication policy wants a valid one`, {
       entities: entities("auth-policies", [policy]),
-      remedies: [inWords("Re-enroll the identity: POST /edge/management/v1/authenticators/{id}/re-enroll.")],
+      remedies: [reEnroll(untimely.id, at)],
     });
   }
   const methods = [...new Set(authenticators.map(({ method }) => METHODS[method]))].join(" and ");

@@ -136,6 +136,8 @@ export interface HostingFacts {
   readonly terminators: readonly Terminator[];
   /** From each router that the identity could dial over. */
   readonly routes: readonly RouteFromRouter[];
+  /** The service's strategy draws among terminators: another dial may come to another one. */
+  readonly isDrawn: boolean;
   /** Policies of type `Bind` that select the service; looked up when it has no terminator. */
   readonly bindPolicies: readonly Named[];
   /** Some identities that these select. */

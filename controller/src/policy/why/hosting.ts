@@ -134,6 +134,8 @@ function encryptionCheck({ service, hosting }: AccessFacts): Check {
   const dialled = dialledTerminators(hosting.terminators).filter(({ router }) => router.isOnline);
   if (dialled.length === 0) return skipped("encryption", "there is no terminator to look at");
   const silent = dialled.filter(({ sendsPublicKey }) => !sendsPublicKey);
+  const chosen = new Set(hosting.routes.flatMap((route) => (isRefused(route) ? [] : [route.terminatorId])));
+  const dialsComeTo = hosting.isDrawn || chosen.size === 0 ? dialled : dialled.filter(({ id }) => chosen.has(id));
   if (silent.length === 0) return ok("encryption", "the hosts take part in end-to-end encryption");
   const extra = {
     entities: entities(
@@ -145,8 +147,12 @@ function encryptionCheck({ service, hosting }: AccessFacts): Check {
       turnEncryptionOff(service),
     ],
   };
-  if (silent.length === dialled.length) {
-    const message = "the service requires end-to-end encryption, and no host sends a public key";
+  if (!dialsComeTo.some(({ sendsPublicKey }) => sendsPublicKey)) {
+    const who =
+      silent.length === dialled.length
+        ? "no host sends a public key"
+        : "the host that dials come to sends no public key";
+    const message = `the service requires end-to-end encryption, and ${who}`;
     return failed("encryption", "HOST_DOES_NOT_ENCRYPT", message, extra);
   }
   const message = "the service requires end-to-end encryption, and some hosts send no public key";

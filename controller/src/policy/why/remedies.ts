@@ -15,7 +15,7 @@ function printable({ id, name }: Named): string {
 
 /** A word of a POSIX shell: what is not harmless stands between quotes. */
 export function shellWord(text: string): string {
-  return /^[\w.][\w.@:/+=,-]*$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+  return /^[\w./][\w.@:/+=,-]*$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
 /** A name that a command takes first: one that begins with a dash would be an option, so the id stands for it. */
@@ -105,6 +105,24 @@ export function createServiceRouterPolicy(service: Named, routers: readonly Name
       option("serviceRoles", roleOf(service)),
       option("edgeRouterRoles", ...(routers.length === 0 ? ["#all"] : routers.map(roleOf))),
       option("semantic", "AnyOf"),
+    ),
+  };
+}
+
+export function enableIdentity(id: string): Remedy {
+  return { text: "Enable the identity.", command: command("api POST", shellWord(`/identities/${id}/enable`)) };
+}
+
+const DAY_MS = 86_400_000;
+
+export function reEnroll(authenticatorId: string, at: number): Remedy {
+  const expiresAt = new Date(at + DAY_MS).toISOString();
+  return {
+    text: "Enroll the identity again, and give its program the new token.",
+    command: command(
+      "api POST",
+      shellWord(`/authenticators/${authenticatorId}/re-enroll`),
+      `--data ${shellWord(JSON.stringify({ expiresAt }))}`,
     ),
   };
 }

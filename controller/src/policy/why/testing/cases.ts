@@ -297,6 +297,33 @@ export const CASES: readonly Case[] = [
     code: "HOST_DOES_NOT_ENCRYPT",
   },
   {
+    what: "the host that dials come to, which does not encrypt, beside one that does",
+    given: facts({
+      hosting: {
+        terminators: [
+          { ...terminator, sendsPublicKey: false },
+          { ...terminator, id: "t2" },
+        ],
+      },
+    }),
+    code: "HOST_DOES_NOT_ENCRYPT",
+    says: "the host that dials come to",
+  },
+  {
+    what: "hosts that are drawn, of which one does not encrypt",
+    given: facts({
+      hosting: {
+        terminators: [
+          { ...terminator, sendsPublicKey: false },
+          { ...terminator, id: "t2" },
+        ],
+        isDrawn: true,
+      },
+    }),
+    code: "SOME_HOSTS_DO_NOT_ENCRYPT",
+    allowed: true,
+  },
+  {
     what: "one of two hosts that does not encrypt",
     given: facts({ hosting: { terminators: [terminator, { ...terminator, id: "t2", sendsPublicKey: false }] } }),
     code: "SOME_HOSTS_DO_NOT_ENCRYPT",

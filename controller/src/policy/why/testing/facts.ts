@@ -55,6 +55,7 @@ export const WORKING: AccessFacts = {
   hosting: {
     terminators: [terminator],
     routes: [{ from: "r1", terminatorId: "t1", via: ["r1"] }],
+    isDrawn: false,
     bindPolicies: [],
     mayHost: [],
   },
