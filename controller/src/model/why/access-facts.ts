@@ -3,15 +3,15 @@ import type { Permission } from "@sallyport/wire";
 import type { AccessFacts } from "../../policy/why/facts.ts";
 import { usableRouters } from "../../policy/why/routers.ts";
 import type { ModelContext } from "../context.ts";
-import { namesOf } from "../entity.ts";
 import type { IdentityRow } from "../identity/identities.ts";
 import type { Model } from "../model.ts";
 import type { ServiceRow } from "../network/services.ts";
 import { authenticationFacts, liveSessions } from "./authentication-facts.ts";
-import { bindPolicies, hostingFacts } from "./hosting-facts.ts";
+import { bindPolicies, hostingFacts, shownBinding } from "./hosting-facts.ts";
 import type { NetworkNow } from "./network-now.ts";
 import { judgedPosture, nearPolicies, policyFacts, postureFacts } from "./policy-facts.ts";
-import { commonNow, routedIds, routerFacts } from "./router-facts.ts";
+import { commonNow, routedIds, routerFacts, shownRouters } from "./router-facts.ts";
+import { ShownNames } from "./shown-names.ts";
 
 interface AccessQuestion {
   readonly identity: IdentityRow;
@@ -51,16 +51,18 @@ export async function accessFacts(
     sessions,
     doRoutersCheck,
   });
-  const shown = [...near.granting, ...near.ofOtherType, ...near.missingIdentity, ...near.missingService];
+  const policies = [...near.granting, ...near.ofOtherType, ...near.missingIdentity, ...near.missingService];
+  const shown = ShownNames.read(db, {
+    service_policy: [...policies.map(({ id }) => id), ...shownBinding(binding)],
+    edge_router_policy: routed.identityPolicies,
+    service_edge_router_policy: routed.servicePolicies,
+    router: shownRouters(routed),
+  });
   const [names, authentication, routers, hosting] = await Promise.all([
-    namesOf(
-      db,
-      "service_policy",
-      shown.map(({ id }) => id),
-    ),
+    shown,
     authenticationFacts(ctx, identity, sessions),
-    routerFacts(ctx, routed, common, subjects),
-    hostingFacts(ctx, { service, entries, binding, network }),
+    routerFacts(ctx, routed, common, shown, subjects),
+    hostingFacts(ctx, { service, entries, binding, network, names: shown }),
   ]);
   return {
     at: ctx.now().getTime(),

@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import { TOTP_OPEN } from "../../auth/factors.ts";
 import { certificateRefusal } from "../../auth/primary/certificate-login.ts";
 import type { AuthenticationFacts, Credential } from "../../policy/why/facts.ts";
+import { Statement } from "../../store/driver/statement.ts";
 import type { ApiSessionKind } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { type IdentityRow, isDisabled } from "../identity/identities.ts";
@@ -64,14 +65,8 @@ export async function liveSessions(
     }));
 }
 
-/** What decides whether the identity can log in. */
-export async function authenticationFacts(
-  ctx: ModelContext,
-  identity: IdentityRow,
-  apiSessions: readonly IdentitySession[],
-): Promise<AuthenticationFacts> {
-  const at = ctx.now();
-  const { rows } = await sql<PolicyRow>`
+/** With the ways in which others may prove the identity (docs/protocol/authentication.md). */
+const POLICY = new Statement<PolicyRow>(`
     SELECT p.id, p.name, p.cert_allowed, p.cert_allow_expired, p.updb_allowed, p.require_totp,
       p.require_ext_jwt_signer AS required_signer,
       EXISTS (SELECT 1 FROM mfa m WHERE m.identity_id = i.id AND m.is_verified) AS is_mfa_verified,
@@ -87,8 +82,16 @@ export async function authenticationFacts(
         FROM authenticator a WHERE a.identity_id = i.id) AS authenticators,
       (SELECT json_agg(json_build_object('method', e.method, 'expires_at', e.expires_at))
         FROM enrollment e WHERE e.identity_id = i.id) AS enrollments
-    FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id WHERE i.id = ${identity.id}`.execute(ctx.store.db);
-  const [row] = rows;
+    FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id WHERE i.id = $1`);
+
+/** What decides whether the identity can log in. */
+export async function authenticationFacts(
+  ctx: ModelContext,
+  identity: IdentityRow,
+  apiSessions: readonly IdentitySession[],
+): Promise<AuthenticationFacts> {
+  const at = ctx.now();
+  const row = await POLICY.first(ctx.store.db, [identity.id]);
   if (row === undefined) throw new Error(`identity ${identity.id} was removed while it was looked at`);
   const { disabled_at: since, disabled_until: until } = identity;
   return {

@@ -3,13 +3,14 @@ import { sql } from "kysely";
 import type { TerminatorRecord } from "../../fabric/ports.ts";
 import type { PolicyIndex, ServicePolicy } from "../../policy/policy-index.ts";
 import type { EdgeRouter, HostingFacts, Named, Terminator } from "../../policy/why/facts.ts";
+import { Statement } from "../../store/driver/statement.ts";
 import type { ModelContext } from "../context.ts";
-import { namesOf } from "../entity.ts";
 import { circuitService, terminatorRecord } from "../fabric/fabric-terminators.ts";
 import type { ServiceRow } from "../network/services.ts";
 import type { TerminatorRow } from "../network/terminators.ts";
 import { selectedByAny } from "../policy/selection-sql.ts";
 import { type NetworkNow, routeFrom } from "./network-now.ts";
+import type { ShownNames } from "./shown-names.ts";
 
 const MAX_SHOWN = 5;
 /** Routers from which a path is looked for. */
@@ -26,16 +27,25 @@ interface HostingQuestion {
   readonly entries: readonly Pick<EdgeRouter, "id">[];
   readonly binding: readonly ServicePolicy[];
   readonly network: NetworkNow;
+  /** Those of {@link shownBinding} are read. */
+  readonly names: Promise<ShownNames>;
+}
+
+const TERMINATORS = new Statement<TerminatorRow & { host_name: string | null; router_name: string | null }>(`
+  SELECT t.*, i.name AS host_name, r.name AS router_name
+  FROM terminator t LEFT JOIN identity i ON i.id = t.host_id LEFT JOIN router r ON r.id = t.router_id
+  WHERE t.service_id = $1 ORDER BY t.id`);
+
+/** Ids of the policies of hosts that an answer names. */
+export function shownBinding(binding: readonly ServicePolicy[]): string[] {
+  return binding.slice(0, MAX_SHOWN).map(({ id }) => id);
 }
 
 export async function hostingFacts(
   ctx: ModelContext,
-  { service, entries, binding, network }: HostingQuestion,
+  { service, entries, binding, network, names }: HostingQuestion,
 ): Promise<HostingFacts> {
-  const { rows } = await sql<TerminatorRow & { host_name: string | null; router_name: string | null }>`
-    SELECT t.*, i.name AS host_name, r.name AS router_name
-    FROM terminator t LEFT JOIN identity i ON i.id = t.host_id LEFT JOIN router r ON r.id = t.router_id
-    WHERE t.service_id = ${service.id} ORDER BY t.id`.execute(ctx.store.db);
+  const rows = await TERMINATORS.rows(ctx.store.db, [service.id]);
   const records = rows.map(terminatorRecord);
   const circuits = circuitService(service);
   const routes = entries
@@ -56,17 +66,13 @@ export async function hostingFacts(
   });
   const isDrawn = ["random", "weighted"].includes(service.terminator_strategy);
   if (terminators.length > 0) return { terminators, routes, isDrawn, bindPolicies: [], mayHost: [] };
-  const names = await namesOf(
-    ctx.store.db,
-    "service_policy",
-    binding.slice(0, MAX_SHOWN).map(({ id }) => id),
-  );
+  const [hosts, known] = await Promise.all([identitiesOf(ctx, binding), names]);
   return {
     terminators,
     routes,
     isDrawn,
-    bindPolicies: [...names].map(([id, name]) => ({ id, name })),
-    mayHost: (await identitiesOf(ctx, binding)).map((host) => ({
+    bindPolicies: shownBinding(binding).map((id) => known.of("service_policy", id)),
+    mayHost: hosts.map((host) => ({
       ...host,
       connection: network.identityConnection(host.id),
     })),

@@ -9,6 +9,7 @@ import type { ServiceRow } from "../network/services.ts";
 import { describeFailure } from "../posture/failed-requests.ts";
 import type { PolicyFailure, Posture } from "../posture/posture.ts";
 import type { IdentitySession } from "./authentication-facts.ts";
+import type { ShownNames } from "./shown-names.ts";
 
 /** Policies that are named of each kind. */
 const MAX_SHOWN = 5;
@@ -62,10 +63,10 @@ function nearest(
 export async function policyFacts(
   ctx: ModelContext,
   near: NearPolicies,
-  names: ReadonlyMap<string, string>,
+  names: ShownNames,
   { identity, service, type }: Subjects,
 ): Promise<PolicyFacts> {
-  const named = ({ id }: ServicePolicy) => ({ id, name: names.get(id) ?? id });
+  const named = ({ id }: ServicePolicy) => names.of("service_policy", id);
   const withSelectors = (policy: ServicePolicy): ServicePolicyRef => {
     const { semantic, identities, services } = policy;
     return { ...named(policy), semantic, identities, services };
@@ -152,14 +153,11 @@ export function judgedPosture(
   return { asking, failures: describe(failures, id), isDecidedByRouters };
 }
 
-export function postureFacts(
-  { asking, failures, isDecidedByRouters }: JudgedPosture,
-  names: ReadonlyMap<string, string>,
-): PostureFacts {
+export function postureFacts({ asking, failures, isDecidedByRouters }: JudgedPosture, names: ShownNames): PostureFacts {
   return {
     asking,
     failures: failures.map(({ policyId, checks }) => ({
-      policy: { id: policyId, name: names.get(policyId) ?? policyId },
+      policy: names.of("service_policy", policyId),
       checks,
     })),
     isDecidedByRouters,

@@ -1,13 +1,12 @@
 import { sql } from "kysely";
 import type { PolicyIndex } from "../../policy/policy-index.ts";
 import type { EdgeRouter, Named, RouterFacts } from "../../policy/why/facts.ts";
-import { likely } from "../../store/driver/statement.ts";
 import type { ModelContext } from "../context.ts";
-import { namesOf } from "../entity.ts";
 import type { IdentityRow } from "../identity/identities.ts";
 import type { ServiceRow } from "../network/services.ts";
 import { routersOfIdentity, routersOfService } from "../policy/access.ts";
 import type { NetworkNow } from "./network-now.ts";
+import type { ShownNames } from "./shown-names.ts";
 
 const MAX_SHOWN = 5;
 
@@ -43,41 +42,40 @@ export function commonNow(network: NetworkNow, { common }: RoutedIds): Omit<Edge
   });
 }
 
+/** Ids of the routers that an answer names. */
+export function shownRouters({ ofIdentity, ofService, common }: RoutedIds): string[] {
+  return [...ofIdentity.slice(0, MAX_SHOWN), ...ofService.slice(0, MAX_SHOWN), ...common];
+}
+
+/** @param names those of {@link shownRouters} and of the policies are read */
 export async function routerFacts(
   ctx: ModelContext,
   routed: RoutedIds,
   common: readonly Omit<EdgeRouter, "name">[],
+  names: Promise<ShownNames>,
   { identity, service }: { readonly identity: IdentityRow; readonly service: ServiceRow },
 ): Promise<RouterFacts> {
   const { db } = ctx.store;
   const { ofIdentity, ofService, identityPolicies, servicePolicies } = routed;
-  const [routers, ofIdentities, ofServices, disabledOfIdentity, disabledOfService] = await Promise.all([
-    routerNames(ctx, new Set([...ofIdentity, ...ofService])),
-    namesOf(db, "edge_router_policy", identityPolicies),
-    namesOf(db, "service_edge_router_policy", servicePolicies),
-    ofIdentity.length > 0 ? [] : disabledRouters(ctx, await routersOfIdentity(db, identity, "r")),
-    ofService.length > 0 ? [] : disabledRouters(ctx, await routersOfService(db, service, "r")),
+  const [known, disabledOfIdentity, disabledOfService] = await Promise.all([
+    names,
+    ofIdentity.length > 0 ? [] : routersOfIdentity(db, identity, "r").then((of) => disabledRouters(ctx, of)),
+    ofService.length > 0 ? [] : routersOfService(db, service, "r").then((of) => disabledRouters(ctx, of)),
   ]);
-  const named = (names: ReadonlyMap<string, string>) => (id: string) => ({ id, name: names.get(id) ?? id });
+  const router = (id: string) => known.of("router", id);
   return {
     ofIdentity: {
-      policies: identityPolicies.map(named(ofIdentities)),
-      routers: ofIdentity.map(named(routers)),
+      policies: identityPolicies.map((id) => known.of("edge_router_policy", id)),
+      routers: ofIdentity.map(router),
       disabled: disabledOfIdentity,
     },
     ofService: {
-      policies: servicePolicies.map(named(ofServices)),
-      routers: ofService.map(named(routers)),
+      policies: servicePolicies.map((id) => known.of("service_edge_router_policy", id)),
+      routers: ofService.map(router),
       disabled: disabledOfService,
     },
-    common: common.map((router) => ({ ...router, ...named(routers)(router.id) })),
+    common: common.map((each) => ({ ...each, ...router(each.id) })),
   };
-}
-
-async function routerNames(ctx: ModelContext, ids: ReadonlySet<string>): Promise<ReadonlyMap<string, string>> {
-  const { rows } = await sql<Named>`SELECT id, name FROM router
-    WHERE id = ANY (${likely([...ids])}::text[])`.execute(ctx.store.db);
-  return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
 async function disabledRouters(ctx: ModelContext, isSelected: Awaited<ReturnType<typeof routersOfIdentity>>) {
