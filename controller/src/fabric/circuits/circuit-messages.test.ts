@@ -167,7 +167,7 @@ describe("refused dials", () => {
     ["a router without access", "elsewhere", 5, /^invalid edge router for session$/],
     ["a service that is gone", "orphan", 6, /^invalid service$/],
     ["no key where one is required", "secret", 11, /initiator/],
-    ["a service without terminators", "empty", 1, /^service empty has no terminators$/],
+    ["a service without terminators", "empty", 1, /^service empty-name has no terminators$/],
   ])("%s", async (_name, token, code, text) => {
     const { a } = await mesh();
     const { model } = net;

@@ -31,7 +31,7 @@ it("a circuit that does not come about is remembered with its cause and first ro
   expect(remembered).toEqual([
     {
       ...{ identityId: "client", serviceId: "svc", type: "Dial", routerId: "a" },
-      ...{ code: "NO_TERMINATORS", message: "service svc has no terminators" },
+      ...{ code: "NO_TERMINATORS", message: "service svc-name has no terminators" },
     },
   ]);
 });

@@ -94,16 +94,16 @@ export function chooseTerminator(
   const { InvalidStrategy, NoTerminators, NoOnlineTerminators, NoPath } = CircuitFailureCause;
   if (!isTerminatorStrategy(service.terminatorStrategy)) {
     const asked = service.terminatorStrategy;
-    return none(InvalidStrategy, `service ${service.id} asks for the unknown terminator strategy "${asked}"`);
+    return none(InvalidStrategy, `service ${service.name} asks for the unknown terminator strategy "${asked}"`);
   }
-  if (terminators.length === 0) return none(NoTerminators, `service ${service.id} has no terminators`);
+  if (terminators.length === 0) return none(NoTerminators, `service ${service.name} has no terminators`);
   const ofInstance = terminators.filter((t) => t.instanceId === instanceId);
   if (ofInstance.length === 0) {
-    return none(NoTerminators, `service ${service.id} has no terminators for instanceId ${instanceId}`);
+    return none(NoTerminators, `service ${service.name} has no terminators for instanceId ${instanceId}`);
   }
   const online = ofInstance.filter((t) => isConnected(t.routerId));
   if (online.length === 0) {
-    return none(NoOnlineTerminators, `service ${service.id} has no online terminators for instanceId ${instanceId}`);
+    return none(NoOnlineTerminators, `service ${service.name} has no online terminators for instanceId ${instanceId}`);
   }
   const candidates = online.flatMap((terminator) => {
     const pathCost = paths.cost(request.from, terminator.routerId);
@@ -115,7 +115,7 @@ export function chooseTerminator(
   const selection = selectTerminator(service.terminatorStrategy, candidates, { random, stickyId: request.stickyId });
   const path = selection && paths.path(request.from, selection.chosen.terminator.routerId);
   if (selection === undefined || path === undefined) {
-    return none(NoPath, `no path from router ${request.from} to a terminator of service ${service.id}`);
+    return none(NoPath, `no path from router ${request.from} to a terminator of service ${service.name}`);
   }
   return { ok: true, terminator: selection.chosen.terminator, path, stickyId: selection.stickyId };
 }
