@@ -70,7 +70,13 @@ test.each([
     [terminator("t", "away")],
     "NO_ONLINE_TERMINATORS: service web has no online terminators for instanceId ",
   ],
-  ["no path", service, "", [terminator("t", "island")], "NO_PATH: no path from router a to a terminator of service web"],
+  [
+    "no path",
+    service,
+    "",
+    [terminator("t", "island")],
+    "NO_PATH: no path from router a to a terminator of service web",
+  ],
   [
     "unknown strategy",
     { ...service, terminatorStrategy: "ha" },
