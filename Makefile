@@ -11,7 +11,7 @@ bench bench-check: export NODE_DISABLE_COMPILE_CACHE := 1
 .DEFAULT_GOAL := help
 IMAGES ?= $(wildcard dist/images/*.tar)
 
-.PHONY: bench bench-check check clean cluster cluster-down demo generate help images pack release soak test test-browser test-charts test-cluster test-crash test-images test-legacy-login test-mesh test-namespaces test-oldest test-operator test-peers test-release test-scenarios verify
+.PHONY: bench bench-check check clean cluster cluster-down demo generate help images pack packages release soak test test-browser test-charts test-cluster test-crash test-images test-legacy-login test-mesh test-namespaces test-oldest test-operator test-peers test-release test-scenarios verify
 
 help: ## list these targets (with a test target, FILES="…" selects test files)
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | sort | expand -t 24
@@ -76,10 +76,16 @@ pack: $(INSTALLED) ## bundle the programs as JavaScript in dist/, smaller and fa
 images: $(INSTALLED) ## build the container images in dist/images/, without a container tool (WITH=podman|docker|buildah: from the Containerfiles)
 	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)} npm run --silent images -- $(if $(WITH),--with $(WITH)) $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(BUILDER),--build-arg BUILDER=$(BUILDER)) $(PROGRAMS)
 
+packages: $(INSTALLED) ## build the npm packages of SDK, tunneler and programs in dist/packages/, for `npm install FILE`
+	@npm run --silent packages
+
 release: $(INSTALLED) ## make a release in dist/release/: npm packages, images, charts, CRDs, checksums (VERSION=1.2.3: another version)
 	@npm run --silent release -- $(if $(VERSION),--version $(VERSION))
 
-test-release: $(INSTALLED) ## make a release twice and install its packages on the oldest and the newest Node (needs git and an npm registry, else skipped with a message)
+test-packages: $(INSTALLED) ## build the npm packages of SDK, tunneler and programs in dist/packages/, for `npm install FILE`
+	@npm run --silent packages
+
+release: $(INSTALLED) ## make a release twice and install its packages on the oldest and the newest Node (needs git and an npm registry, else skipped with a message)
 	@npm run --silent test:release -- $(FILES)
 
 test-images: $(INSTALLED) ## test containers of the images: read-only, no root, no shell, stopped and killed (needs root on Linux, else skipped with a message)

@@ -93,7 +93,7 @@ describe.skipIf(!hasRelease)("a release", () => {
     expect(holds("controller", "container").join("\n")).toMatch(/pkg:generic\/postgresql@18[\s\S]*fastify@/);
     expect(holds("router", "container").join("\n")).toMatch(/pkg:deb\/\w+\/nftables@/);
     expect(holds("sdk", "library").join("\n")).toMatch(/libsodium-wrappers@[\s\S]*zod@/);
-    expect(holds("tunnel", "library")).toContain(`pkg:npm/%40sallyport/sdk@${VERSION}`);
+    expect(holds("tunnel", "library").join("\n")).toMatch(/libsodium-wrappers@[\s\S]*openid-client@/);
     expect(
       sbom.components.find(({ name, type }) => name === "node" && type === "platform")?.components?.length,
     ).toBeGreaterThan(5);

@@ -2,11 +2,12 @@ import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
+import { npmEnvironment } from "../network/npm-registry.ts";
 import { accepts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { ROOT } from "../scenarios/root.ts";
@@ -19,22 +20,7 @@ const NODES = ["22", "26"] as const;
 const OLDER = "18";
 /** What npm says when there is no registry that it could ask. */
 const NO_REGISTRY = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|ENOTCACHED)\b/;
-/** Without what this repository's own npm has put there: a user's npm finds its registry by the machine's settings. */
-const ENVIRONMENT_OF_USER = Object.fromEntries(
-  Object.entries(process.env).flatMap(([name, value]) => {
-    if (name.toLowerCase().startsWith("npm_")) return [];
-    if (name !== "PATH") return [[name, value]];
-    return [
-      [
-        name,
-        value
-          ?.split(delimiter)
-          .filter((folder) => !folder.includes("node_modules"))
-          .join(delimiter),
-      ],
-    ];
-  }),
-);
+const ENVIRONMENT_OF_USER = npmEnvironment(process.env);
 const EVERYTHING = ["sdk", "tunnel", "controller", "router", "operator", "cli"];
 
 describe.skipIf(!hasRelease)("the packages of a release, installed by npm into empty projects", () => {
@@ -69,7 +55,7 @@ describe.skipIf(!hasRelease)("the packages of a release, installed by npm into e
   beforeAll(async () => {
     // The programs need Node 26; on the oldest Node only libraries and the tunneler are promised.
     why =
-      install("26", EVERYTHING) ?? install("22", ["sdk", "tunnel"], "node@22") ?? install(OLDER, [], `node@${OLDER}`);
+      install("26", EVERYTHING) ?? install("22", ["tunnel", "sdk"], "node@22") ?? install(OLDER, [], `node@${OLDER}`);
     if (why !== undefined) {
       console.warn(`\n*** THE PACKAGES ARE NOT TESTED: npm has no registry to install what they need from: ${why}\n`);
       return;

@@ -21,6 +21,8 @@ export function compile(root: string, folders: readonly string[], out: string, o
     noEmit: false,
     noCheck: o.isChecked === true,
     declaration: true,
+    // What only the package itself calls would bring the types of the whole API: a user's compiler would read a megabyte.
+    stripInternal: true,
     rewriteRelativeImportExtensions: true,
     target: TARGET,
     rootDir: root,

@@ -9,36 +9,30 @@ export interface Library {
   /** Its folder in `packages/`, and the last part of its name. */
   readonly name: string;
   readonly title: string;
-  /** Packages of the repository that are part of it; users do not install them on their own. */
+  /** Packages of the repository that are part of it. */
   readonly holds: readonly string[];
-  /** What it offers besides its own exports: name, and the package of the repository that it holds. */
-  readonly offers: Readonly<Record<string, string>>;
-  /** Where it finds packages of the repository that it does not hold, by their folder. */
-  readonly elsewhere: Readonly<Record<string, string>>;
   /** Sources that no import names: programs of threads. */
   readonly threads: readonly string[];
   /** Guide that its README points to, below `docs/`. */
   readonly guide: string;
 }
 
+const THREADS = ["packages/wire/src/socket/threads/tls-worker.ts"];
+
+/** Each is complete without the other: no package of the repository is looked for in a registry. */
 export const LIBRARIES: readonly Library[] = [
   {
     name: "sdk",
     title: "Applications on a Sallyport or OpenZiti network: dial services and host them, without an open port.",
     holds: ["async", "wire", "api"],
-    // One copy for all who share its types; no part of what users are promised (docs/releases.md).
-    offers: { "./wire": "wire" },
-    elsewhere: {},
-    threads: ["packages/wire/src/socket/threads/tls-worker.ts"],
+    threads: THREADS,
     guide: "docs/sdk.md",
   },
   {
     name: "tunnel",
     title: "A way onto a Sallyport or OpenZiti network for applications that know nothing of it.",
-    holds: ["async", "config-file", "router-config"],
-    offers: {},
-    elsewhere: { sdk: "@sallyport/sdk", wire: "@sallyport/sdk/wire" },
-    threads: [],
+    holds: ["async", "wire", "api", "sdk", "config-file", "router-config"],
+    threads: THREADS,
     guide: "docs/tunnel.md",
   },
 ];
@@ -62,11 +56,10 @@ export const PARTS: readonly string[] = [
 ].map((name) => join("packages", name));
 
 /** Sources that a library's modules are reached from. */
-function sourcesOf(root: string, { name, offers, threads }: Library): string[] {
+function sourcesOf(root: string, { name, threads }: Library): string[] {
   const manifest = manifestOf(root, name);
   const own = [...Object.values(manifest.exports), ...Object.values(manifest.bin ?? {})];
-  const offered = Object.values(offers).map((held) => sourceOf(root, held, "."));
-  return [...own.map((path) => join("packages", name, path)), ...offered, ...threads];
+  return [...own.map((path) => join("packages", name, path)), ...threads];
 }
 
 /**
@@ -90,12 +83,8 @@ export function libraryEntries(root: string, library: Library, compiled: string,
     compiled,
     entries.map((path) => path.replace(/\.ts$/, ".d.ts")),
   );
-  const subpaths = [
-    ...Object.entries(manifest.exports).map(([subpath, source]) => [subpath, join("packages", name, source)] as const),
-    ...Object.entries(library.offers).map(([subpath, held]) => [subpath, sourceOf(root, held, ".")] as const),
-  ];
-  const exported = subpaths.map(([subpath, source]) => {
-    const place = `./${placeOf(library, source)}`;
+  const exported = Object.entries(manifest.exports).map(([subpath, source]) => {
+    const place = `./${placeOf(library, join("packages", name, source))}`;
     return [subpath, { types: place.replace(/\.ts$/, ".d.ts"), default: place.replace(/\.ts$/, ".js") }];
   });
   const bin = Object.entries(manifest.bin ?? {}).map(([program, source]): [string, string] => [
@@ -118,7 +107,7 @@ export function libraryEntries(root: string, library: Library, compiled: string,
     engines: LIBRARY_ENGINES,
     exports: { ...Object.fromEntries(exported), "./package.json": "./package.json" },
     ...(bin.length > 0 ? { bin: Object.fromEntries(bin) } : {}),
-    ...dependenciesOf(root, library, packages, version),
+    ...dependenciesOf(root, library, packages),
     peerDependencies: { "@types/node": LIBRARY_ENGINES.node },
     peerDependenciesMeta: { "@types/node": { optional: true } },
   };
@@ -147,12 +136,7 @@ function targetOf(root: string, library: Library, specifier: string, from: strin
     const place = placeOf(library, sourceOf(root, own, `.${subpath}`));
     return { module: neighbourOf(`./${place}`, from.endsWith(".d.ts") ? "index.d.ts" : "index.js") };
   }
-  const elsewhere = library.elsewhere[own];
-  if (elsewhere === undefined || subpath !== "")
-    throw new ModuleError(
-      `${from} names ${specifier}, which @sallyport/${library.name} neither holds nor finds elsewhere`,
-    );
-  return { specifier: elsewhere };
+  throw new ModuleError(`${from} names ${specifier}, which @sallyport/${library.name} does not hold`);
 }
 
 /** Where a source lies in the package: its own in `lib`, those that it holds in folders of `lib`. */
@@ -175,15 +159,14 @@ function sourceOf(root: string, name: string, subpath: string): string {
 }
 
 /** Ranges as the repository's packages have them, of those npm packages that are asked for. */
-function dependenciesOf(root: string, library: Library, packages: readonly string[], version: string) {
+function dependenciesOf(root: string, library: Library, packages: readonly string[]) {
   const manifests = [library.name, ...library.holds].map((name) => manifestOf(root, name));
   const needed = Object.assign({}, ...manifests.map((each) => each.dependencies)) as Record<string, string>;
   const optional = Object.assign({}, ...manifests.map((each) => each.optionalDependencies)) as Record<string, string>;
   const dependencies: Record<string, string> = {};
   const optionalDependencies: Record<string, string> = {};
   for (const name of packages) {
-    if (name.startsWith("@sallyport/")) dependencies[name] = version;
-    else if (needed[name] !== undefined) dependencies[name] = needed[name];
+    if (needed[name] !== undefined) dependencies[name] = needed[name];
     else if (optional[name] !== undefined) optionalDependencies[name] = optional[name];
     else
       throw new ModuleError(`@sallyport/${library.name} asks for ${name}, which is a dependency of none of its parts`);

@@ -11,8 +11,6 @@ const LIBRARY: Library = {
   name: "one",
   title: "The first.",
   holds: ["held"],
-  offers: { "./held": "held" },
-  elsewhere: { other: "@sallyport/other/sub" },
   threads: [],
   guide: "docs/sdk.md",
 };
@@ -33,9 +31,9 @@ describe("packages of npm", () => {
       "one",
       "index",
       'export * from "./a.js";\nexport { h } from "@sallyport/held";\n',
-      'export * from "./a.ts";\n',
+      'export * from "./a.ts";\nexport { h } from "@sallyport/held";\n',
     );
-    emitted("one", "a", 'import "pino";\nimport "@sallyport/other";\n', "export type A = 1;\n");
+    emitted("one", "a", 'import "pino";\n', "export type A = 1;\n");
     emitted("one", "main", '#!/usr/bin/env node\nawait import("koffi");\n', "export {};\n");
     emitted("held", "index", "export const h = 1;\n", 'import type { z } from "zod";\nexport declare const h: z;\n');
   });
@@ -71,23 +69,21 @@ describe("packages of npm", () => {
       /^#!\/usr\/bin\/env node\n[\s\S]*>= 22\b[\s\S]*import\("\.\/program\.js"\)/,
     );
     expect(files.get("lib/program.js")).toContain('await import("koffi")');
-    expect(files.get("lib/a.js")).toContain('import "@sallyport/other/sub"');
     expect(JSON.parse(files.get("package.json") ?? "")).toMatchObject({
       name: "@sallyport/one",
       version: "1.2.3",
       bin: { "sallyport-one": "lib/main.js" },
       exports: {
         ".": { types: "./lib/index.d.ts", default: "./lib/index.js" },
-        "./held": { types: "./lib/held/index.d.ts", default: "./lib/held/index.js" },
       },
-      dependencies: { "@sallyport/other": "1.2.3", pino: "^1.0.0", zod: "^4.0.0" },
+      dependencies: { pino: "^1.0.0", zod: "^4.0.0" },
       optionalDependencies: { koffi: "^3.0.0" },
     });
     expect(JSON.parse(files.get("package.json") ?? "").dependencies).not.toHaveProperty("unused");
   });
 
   it("of libraries are refused with a part that they cannot have", () => {
-    expect(() => library({ elsewhere: {} })).toThrow(ModuleError);
+    expect(() => library({ holds: [] })).toThrow(ModuleError);
     emitted("one", "a", 'import "undeclared";\n', "export {};\n");
     expect(() => library()).toThrow("asks for undeclared, which is a dependency of none of its parts");
   });

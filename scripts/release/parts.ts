@@ -2,15 +2,11 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Entry } from "../../images/archive/entry.ts";
 import { ImageBuilder } from "../../images/build.ts";
 import { PROGRAM_IMAGES } from "../../images/programs.ts";
-import { pack } from "../pack.ts";
 import { chartEntries } from "./charts.ts";
-import { compile } from "./compile.ts";
 import { manifestFile, renderKustomization } from "./kustomization.ts";
-import { LIBRARIES, libraryEntries, PARTS } from "./library-package.ts";
-import { filesBelow, PROGRAMS, programEntries } from "./program-package.ts";
+import { libraryTarballs, programTarballs } from "./npm-tarballs.ts";
 import type { Artifact } from "./sbom/cyclonedx.ts";
 import { imageParts, type Origins, ownPackage } from "./sbom/image-parts.ts";
 import { lockedPackage, lockedTree } from "./sbom/npm-parts.ts";
@@ -40,36 +36,22 @@ export interface Part {
 }
 
 /** Libraries and programs for npm, in `npm/`; the programs as they were packed for the images. */
-export async function npmPackages(plan: Plan, { lock }: Origins): Promise<Part> {
-  const { root, version, madeAt, work } = plan;
-  const compiled = join(work, "compiled");
-  compile(root, PARTS, compiled);
-  const files = new Map<string, Buffer>();
-  const artifacts: Artifact[] = [];
-  const add = (entries: readonly Entry[], bundled: readonly (readonly [name: string, version: string])[]) => {
-    const manifest = manifestIn(entries);
-    const bytes = tarball(entries, madeAt);
-    files.set(`npm/${manifest.name.replace("@", "").replace("/", "-")}-${version}.tgz`, bytes);
-    const asked = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies });
-    const others = asked.filter((name) => !name.startsWith("@sallyport/"));
-    const siblings = artifacts.filter(({ component }) => asked.includes(`${component.group}/${component.name}`));
-    artifacts.push({
-      component: ownPackage(manifest.name, version, createHash("sha256").update(bytes).digest("hex")),
+export function npmPackages(plan: Plan, { lock }: Origins): Part {
+  const packed = join(plan.work, PACKED);
+  const tarballs = [
+    ...libraryTarballs({ ...plan, folder: join(plan.work, "compiled") }),
+    ...programTarballs(plan, packed),
+  ];
+  return {
+    files: new Map(tarballs.map(({ file, bytes }) => [`npm/${file}`, bytes])),
+    artifacts: tarballs.map(({ name, bytes, dependencies, bundled }) => ({
+      component: ownPackage(name, plan.version, createHash("sha256").update(bytes).digest("hex")),
       parts: [
-        ...siblings.map(({ component }) => component),
-        ...bundled.map(([name, each]) => lockedPackage(lock, name, each)),
-        ...lockedTree(lock, others),
+        ...bundled.map(([other, version]) => lockedPackage(lock, other, version)),
+        ...lockedTree(lock, dependencies),
       ],
-    });
+    })),
   };
-  for (const library of LIBRARIES) add(libraryEntries(root, library, compiled, version), []);
-  for (const program of PROGRAMS) {
-    const folder = join(work, PACKED, program.name);
-    // Not every program has an image.
-    if (!existsSync(folder)) await pack(program.name, folder, version);
-    add(programEntries(root, program, folder), bundledIn(folder));
-  }
-  return { files, artifacts };
 }
 
 /** Images of all programs as `docker load` takes them, in `images/`. */
@@ -117,22 +99,5 @@ export function manifests({ root, own, version }: Plan): Part {
       ],
     ]),
     artifacts: [],
-  };
-}
-
-/** Packages of which there is code in a packed program: the packer has put the licence of each beside it. */
-function bundledIn(folder: string): (readonly [name: string, version: string])[] {
-  const names = filesBelow(join(folder, "licenses")).map((path) => /^((?:@[^/]+\/)?[^/]+)@([^/@]+)\//.exec(path) ?? []);
-  const unique = new Map(names.map(([, name = "", version = ""]) => [`${name}@${version}`, [name, version] as const]));
-  return [...unique.values()];
-}
-
-function manifestIn(entries: readonly Entry[]) {
-  const found = entries.find((entry) => entry.path === "/package/package.json");
-  if (found?.kind !== "file") throw new TypeError("a package without package.json");
-  return JSON.parse(found.content.toString("utf8")) as {
-    readonly name: string;
-    readonly dependencies?: Readonly<Record<string, string>>;
-    readonly optionalDependencies?: Readonly<Record<string, string>>;
   };
 }

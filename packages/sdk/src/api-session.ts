@@ -29,7 +29,11 @@ export interface IdentityInfo {
   readonly serviceHostingPrecedences: Readonly<Record<string, PrecedenceName>>;
 }
 
-/** What the API's client throws, as an error of the SDK; other errors stay what they are. */
+/**
+ * What the API's client throws, as an error of the SDK; other errors stay what they are.
+ *
+ * @internal
+ */
 export function fromController(error: unknown): unknown {
   if (error instanceof ApiError) {
     return new ControllerError(error.code, `the controller refused a request: ${error.message}`, { cause: error });
@@ -71,6 +75,8 @@ interface ApiSessionOptions {
 /**
  * The session with the controller: logs in when it is first needed, by OpenID Connect where the controller announces it, keeps the session alive, and logs in again
  * when the controller no longer knows it.
+ *
+ * @internal
  */
 export class ApiSession {
   #api: ClientApi;

@@ -23,7 +23,11 @@ export interface ServiceSession {
   readonly routers: readonly RouterAddress[];
 }
 
-/** What this identity may dial and host, and its sessions for that. */
+/**
+ * What this identity may dial and host, and its sessions for that.
+ *
+ * @internal
+ */
 export class ServiceDirectory {
   readonly #session: ApiSession;
   readonly #log: Logger;

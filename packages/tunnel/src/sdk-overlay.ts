@@ -20,6 +20,9 @@ import type {
   OverlayService,
 } from "./overlay.ts";
 
+/** What {@link SdkOverlay} throws. The published package has a copy of the SDK: these are not the classes of an SDK beside it. */
+export { AuthenticationError, ControllerError, IdentityFileError } from "@sallyport/sdk";
+
 /** The config types that a tunneler understands. */
 const tunnelerConfigTypes: readonly string[] = [
   "intercept.v1",

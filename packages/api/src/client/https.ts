@@ -6,13 +6,8 @@ import { Agent, type AgentOptions, type RequestOptions, request } from "node:htt
 import { type ConnectionOptions, TLSSocket } from "node:tls";
 import { type CertificateDates, presentedCertificate, tlsErrorText } from "@sallyport/async";
 import { ApiError, type ApiErrorCause } from "../errors.ts";
+import type { Connect } from "./connect.ts";
 import type { RequestHeaders } from "./types.ts";
-
-/** A connection to a place, which is to carry TLS; undefined: it is made directly. */
-export type Connect = (target: {
-  readonly host: string;
-  readonly port: number;
-}) => Promise<ConnectionOptions["socket"]>;
 
 /** How a server is reached, and who it is. */
 export interface HttpsOptions {

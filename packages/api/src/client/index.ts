@@ -11,10 +11,10 @@ export {
   credentialHeaders,
   listAll,
 } from "./client.ts";
+export type { Connect } from "./connect.ts";
 export { ROUTES } from "./generated/routes.ts";
 export {
   ApiTransportError,
-  type Connect,
   type HttpAnswer,
   HttpsCaller,
   type HttpsOptions,

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import type { Connect } from "@sallyport/api/client";
+import type { Connect } from "@sallyport/api/client/connect";
 import { errorText } from "@sallyport/async";
 import { x509 } from "@sallyport/wire";
 import { EnrollmentError } from "../errors.ts";

@@ -1,4 +1,4 @@
-import type { Connect } from "@sallyport/api/client";
+import type { Connect } from "@sallyport/api/client/connect";
 import { createCsr, createKeyPair, type KeyCurve, parseCertificates, readPrivateKey } from "@sallyport/wire";
 import { EnrollmentError } from "../errors.ts";
 import type { IdentityFile } from "../identity-file.ts";

@@ -1,5 +1,5 @@
 import { verify, type X509Certificate } from "node:crypto";
-import type { Connect } from "@sallyport/api/client";
+import type { Connect } from "@sallyport/api/client/connect";
 import { EnrollmentError } from "../errors.ts";
 import { servedLeaf } from "./pinned-request.ts";
 

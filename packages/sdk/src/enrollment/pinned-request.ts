@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { isIP } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
-import type { Connect } from "@sallyport/api/client";
+import type { Connect } from "@sallyport/api/client/connect";
 import { type CertificateDates, presentedCertificate, tlsErrorText } from "@sallyport/async";
 import { controllerTrust } from "@sallyport/wire";
 import { EnrollmentError } from "../errors.ts";

@@ -36,7 +36,11 @@ export interface ListenOptions {
 /** What of an offer can be changed later; the rest stays. */
 export type OfferChange = { readonly [Key in "cost" | "precedence"]?: ListenOptions[Key] | undefined };
 
-/** What a listener works with. */
+/**
+ * What a listener works with.
+ *
+ * @internal
+ */
 export interface ListenerParts {
   readonly session: ApiSession;
   readonly services: ServiceDirectory;
@@ -92,6 +96,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   /** Connections that came before the application could ask for them. */
   #early: EdgeConnection[] | undefined = [];
 
+  /** @internal */
   constructor(service: string, parts: ListenerParts, options: ListenOptions) {
     super();
     this.service = service;

@@ -21,7 +21,11 @@ export interface SessionStore {
   write(session: KeptSession | undefined): Promise<void>;
 }
 
-/** What to keep of a session; undefined when it cannot go on without a login. */
+/**
+ * What to keep of a session; undefined when it cannot go on without a login.
+ *
+ * @internal
+ */
 export function keptSessionOf(tokens: OidcTokens, bound: Identity | undefined): KeptSession | undefined {
   const { refreshToken, apiSessionId, identityId, identityName } = tokens;
   if (refreshToken === undefined) return undefined;
@@ -30,12 +34,20 @@ export function keptSessionOf(tokens: OidcTokens, bound: Identity | undefined): 
   return { apiSessionId, identityId, identityName, refreshToken, bound: isBound ? { certPem, keyPem } : undefined };
 }
 
-/** The tokens of a kept session, of which the access token has ended. */
+/**
+ * The tokens of a kept session, of which the access token has ended.
+ *
+ * @internal
+ */
 export function tokensOf({ apiSessionId, identityId, identityName, refreshToken }: KeptSession): OidcTokens {
   return { apiSessionId, identityId, identityName, refreshToken, accessToken: "", expiresAt: 0 };
 }
 
-/** @throws when certificate and key do not belong together */
+/**
+ * @throws when certificate and key do not belong together
+ *
+ * @internal
+ */
 export function boundIdentityOf({ bound }: KeptSession, caPem: string): Identity | undefined {
   return bound && identityFromPem({ ...bound, caPem });
 }

@@ -31,7 +31,11 @@ type FactorProof = { readonly code: string } | { readonly token: string };
 const MAX_FACTORS = 8;
 const MAX_WRONG_CODES = 3;
 
-/** Answers the second factors of one login after the other. */
+/**
+ * Answers the second factors of one login after the other.
+ *
+ * @internal
+ */
 export class SecondFactors {
   readonly #callbacks: SecondFactorCallbacks;
 
