@@ -82,10 +82,7 @@ packages: $(INSTALLED) ## build the npm packages of SDK, tunneler and programs i
 release: $(INSTALLED) ## make a release in dist/release/: npm packages, images, charts, CRDs, checksums (VERSION=1.2.3: another version)
 	@npm run --silent release -- $(if $(VERSION),--version $(VERSION))
 
-test-packages: $(INSTALLED) ## build the npm packages of SDK, tunneler and programs in dist/packages/, for `npm install FILE`
-	@npm run --silent packages
-
-release: $(INSTALLED) ## make a release twice and install its packages on the oldest and the newest Node (needs git and an npm registry, else skipped with a message)
+test-release: $(INSTALLED) ## make a release twice and install its packages on the oldest and the newest Node (needs git and an npm registry, else skipped with a message)
 	@npm run --silent test:release -- $(FILES)
 
 test-images: $(INSTALLED) ## test containers of the images: read-only, no root, no shell, stopped and killed (needs root on Linux, else skipped with a message)

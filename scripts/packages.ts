@@ -1,9 +1,7 @@
 /** Makes the npm packages alone: `node scripts/packages.ts`, `make packages`. A release (release/main.ts) has the same under `npm/`. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
-import { pack } from "./pack.ts";
 import { libraryTarballs, programTarballs } from "./release/npm-tarballs.ts";
-import { PROGRAMS } from "./release/program-package.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const OUT = join(ROOT, "dist", "packages");
@@ -13,10 +11,9 @@ rmSync(OUT, { recursive: true, force: true });
 mkdirSync(OUT, { recursive: true });
 const work = mkdtempSync(join(ROOT, "dist", "packages-work-"));
 try {
-  for (const { name } of PROGRAMS) await pack(name, join(work, name));
   const release = { root: ROOT, version, madeAt: 0 };
   const libraries = libraryTarballs({ ...release, folder: join(work, "compiled") });
-  for (const { file, bytes } of [...libraries, ...programTarballs(release, work)]) {
+  for (const { file, bytes } of [...libraries, ...(await programTarballs(release, work))]) {
     writeFileSync(join(OUT, file), bytes);
     const path = relative(process.cwd(), join(OUT, file));
     console.log(`${(bytes.length / 1e6).toFixed(2).padStart(8)} MB  ${path}`);

@@ -1,6 +1,8 @@
 /** Packages for npm as files that `npm install` takes. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Entry } from "../../images/archive/entry.ts";
+import { pack } from "../pack.ts";
 import { compile } from "./compile.ts";
 import { LIBRARIES, libraryEntries, PARTS } from "./library-package.ts";
 import { filesBelow, PROGRAMS, programEntries } from "./program-package.ts";
@@ -37,12 +39,19 @@ export function libraryTarballs(o: Release & { readonly folder: string; readonly
   return LIBRARIES.map((library) => npmTarball(libraryEntries(o.root, library, o.folder, o.version), o, []));
 }
 
-/** @param packed folder that has one for each program (../pack.ts) */
-export function programTarballs(release: Release, packed: string): NpmTarball[] {
-  return PROGRAMS.map((program) => {
+/**
+ * The programs.
+ *
+ * @param packed folder that has one for each program (../pack.ts); those that are missing are packed into it
+ */
+export async function programTarballs(release: Release, packed: string): Promise<NpmTarball[]> {
+  const tarballs: NpmTarball[] = [];
+  for (const program of PROGRAMS) {
     const folder = join(packed, program.name);
-    return npmTarball(programEntries(release.root, program, folder), release, bundledIn(folder));
-  });
+    if (!existsSync(folder)) await pack(program.name, folder, release.version);
+    tarballs.push(npmTarball(programEntries(release.root, program, folder), release, bundledIn(folder)));
+  }
+  return tarballs;
 }
 
 function npmTarball(

@@ -36,11 +36,11 @@ export interface Part {
 }
 
 /** Libraries and programs for npm, in `npm/`; the programs as they were packed for the images. */
-export function npmPackages(plan: Plan, { lock }: Origins): Part {
+export async function npmPackages(plan: Plan, { lock }: Origins): Promise<Part> {
   const packed = join(plan.work, PACKED);
   const tarballs = [
     ...libraryTarballs({ ...plan, folder: join(plan.work, "compiled") }),
-    ...programTarballs(plan, packed),
+    ...(await programTarballs(plan, packed)),
   ];
   return {
     files: new Map(tarballs.map(({ file, bytes }) => [`npm/${file}`, bytes])),
