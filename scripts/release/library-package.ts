@@ -31,7 +31,7 @@ export const LIBRARIES: readonly Library[] = [
   {
     name: "tunnel",
     title: "A way onto a Sallyport or OpenZiti network for applications that know nothing of it.",
-    holds: ["async", "wire", "api", "sdk", "config-file", "router-config"],
+    holds: ["async", "wire", "api", "sdk", "config-file", "router-config", "program"],
     threads: THREADS,
     guide: "docs/tunnel.md",
   },
@@ -52,7 +52,7 @@ interface Manifest {
 
 /** Folders of the packages that libraries are made of. */
 export const PARTS: readonly string[] = [
-  ...["async", "config-file", "wire", "router-config", "api", "sdk", "tunnel"],
+  ...["async", "config-file", "wire", "router-config", "api", "sdk", "program", "tunnel"],
 ].map((name) => join("packages", name));
 
 /** Sources that a library's modules are reached from. */
@@ -139,17 +139,17 @@ function targetOf(root: string, library: Library, specifier: string, from: strin
   throw new ModuleError(`${from} names ${specifier}, which @sallyport/${library.name} does not hold`);
 }
 
-/** Where a source lies in the package: its own in `lib`, those that it holds in folders of `lib`. */
+/** Where a source lies in the package: its own in `lib`, those of parts that it holds in `parts`. */
 function placeOf(library: Library, source: string): string {
   const [, folder = "", , ...path] = source.split("/");
-  return join("lib", folder === library.name ? "" : folder, ...path);
+  return join(folder === library.name ? "lib" : join("parts", folder), ...path);
 }
 
 /** The reverse, in the compiler's output. */
 function outputOf(library: Library, place: string): string {
-  const [, first = "", ...rest] = place.split("/");
-  if (library.holds.includes(first)) return join("packages", first, "src", ...rest);
-  return join("packages", library.name, "src", first, ...rest);
+  const [top, ...path] = place.split("/");
+  const [folder = "", ...rest] = top === "lib" ? [library.name, ...path] : path;
+  return join("packages", folder, "src", ...rest);
 }
 
 function sourceOf(root: string, name: string, subpath: string): string {

@@ -60,11 +60,11 @@ describe("packages of npm", () => {
     expect([...files.keys()].sort()).toEqual(
       [
         ...["LICENSE", "README.md", "package.json"],
-        ...["index", "a", "main", "held/index"].flatMap((name) => [`lib/${name}.js`, `lib/${name}.d.ts`]),
+        ...["lib/index", "lib/a", "lib/main", "parts/held/index"].flatMap((name) => [`${name}.js`, `${name}.d.ts`]),
         "lib/program.js",
       ].sort(),
     );
-    expect(files.get("lib/index.js")).toContain('from "./held/index.js"');
+    expect(files.get("lib/index.js")).toContain('from "../parts/held/index.js"');
     expect(files.get("lib/main.js")).toMatch(
       /^#!\/usr\/bin\/env node\n[\s\S]*>= 22\b[\s\S]*import\("\.\/program\.js"\)/,
     );
