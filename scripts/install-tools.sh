@@ -10,6 +10,8 @@
 #   scripts/install-tools.sh coredns | pod | health  the program of e2e/cluster/programs/{coredns,pod,health}
 #   scripts/install-tools.sh gitops-crds        a folder with the CRDs of Flux and Argo CD, as they are in their Go modules
 #   scripts/install-tools.sh helm | kubeconform  the program, built from e2e/cluster/programs and its folder kubeconform
+#   scripts/install-tools.sh nfpm               the program that makes Debian and RPM packages, built from scripts/release/standalone/nfpm/go.mod
+#   scripts/install-tools.sh minisign           the program that checks signatures: the system's, else the one of Debian's packages
 #   scripts/install-tools.sh containerd         the root folder of Debian's packages containerd, runc and the CNI plugins, unpacked
 #   scripts/install-tools.sh podman             the root folder of Debian's packages podman, netavark and iptables, unpacked
 #   scripts/install-tools.sh chromium           the program chromium: the system's, else the one of Debian's packages
@@ -38,7 +40,7 @@ build() {
   exec 9>"$binary.lock"
   if command -v flock >/dev/null; then flock 9; fi
   if [ ! -x "$binary" ]; then
-    command -v go >/dev/null || { echo "OpenZiti needs Go to be built, and there is no 'go' on the PATH" >&2; exit 3; }
+    command -v go >/dev/null || { echo "${binary##*/} needs Go to be built, and there is no 'go' on the PATH" >&2; exit 3; }
     echo "building ${binary##*/} (2 to 4 minutes the first time)" >&2
     if ! (cd "$folder" && CGO_ENABLED=0 go build -trimpath -o "$binary.new" -ldflags "$flags" "$package" >&2); then
       echo "${binary##*/} could not be built from its Go module (see above)" >&2
@@ -121,6 +123,11 @@ kubeconform() {
   local folder
   folder=$(cluster_tools kubeconform kubeconform "-s -w" tool)
   echo "$folder/kubeconform"
+}
+
+nfpm() {
+  local module="$here/scripts/release/standalone/nfpm"
+  build "$cache/nfpm-$(made_of "$module")" "$module" "-s -w" tool
 }
 
 # The modules are only unpacked: nothing of them is built.
@@ -273,6 +280,35 @@ fetch_chromium() {
   apt-get -qq -y --download-only --no-install-recommends -o Dir::Cache::archives="$1" install chromium fonts-dejavu-core >&2
 }
 
+# Unpacked with its library.
+minisign() {
+  local found folder="$cache/minisign"
+  found=$(type -P minisign || true)
+  if [ -n "$found" ]; then
+    echo "$found"
+    return
+  fi
+  exec 9>"$cache/minisign.lock"
+  if command -v flock >/dev/null; then flock 9; fi
+  if [ ! -x "$folder/bin/minisign" ]; then
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "minisign is not installed, and there is no apt-get to fetch it with" >&2; exit 3; }
+    rm -rf "$folder"
+    mkdir -p "$folder/archives" "$folder/root" "$folder/bin"
+    fetch_minisign "$folder/archives" || { apt-get update >&2 && fetch_minisign "$folder/archives"; } ||
+      { echo "minisign is not installed, and its Debian package could not be fetched (see above)" >&2; exit 3; }
+    local package
+    for package in "$folder/archives"/*.deb; do dpkg -x "$package" "$folder/root"; done
+    printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$folder/root/usr/lib/$(uname -m)-linux-gnu" "$folder/root/usr/bin/minisign" >"$folder/bin/minisign"
+    chmod +x "$folder/bin/minisign"
+    "$folder/bin/minisign" -v >&2 || { rm -rf "$folder"; echo "minisign of Debian's package does not start here" >&2; exit 3; }
+  fi
+  echo "$folder/bin/minisign"
+}
+
+fetch_minisign() {
+  (cd "$1" && apt-get -qq -o APT::Sandbox::User=root download minisign libsodium23 >&2)
+}
+
 # several TOOL...: installs what this machine can have. A suite that needs another one asks for it again, and is told why.
 several() {
   local tool
@@ -295,7 +331,8 @@ case "${1:-}" in
   gitops-crds) gitops_crds ;;
   containerd) containerd ;;
   podman) podman ;;
+  nfpm | minisign) "$1" ;;
   chromium) chromium ;;
-  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman chromium gitops-crds pod kubeconform health etcd coredns kubernetes helm ;;
-  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman|chromium" >&2; exit 2 ;;
+  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman chromium minisign gitops-crds pod nfpm kubeconform health etcd coredns kubernetes helm ;;
+  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman|nfpm|minisign|chromium" >&2; exit 2 ;;
 esac

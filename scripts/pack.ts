@@ -17,7 +17,7 @@ import { PROGRAM_ENGINES, startFile } from "./start-file.ts";
 const ROOT = join(import.meta.dirname, "..");
 
 /** Folder of each program in the repository, and of its packed form under `dist/`. */
-const PROGRAMS: Readonly<Record<string, string>> = {
+export const PROGRAMS: Readonly<Record<string, string>> = {
   controller: "controller",
   router: "router",
   operator: "operator",

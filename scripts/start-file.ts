@@ -19,11 +19,16 @@ export interface StartFile {
   readonly main: string;
 }
 
+/** Flags of Node in the first line of a program. */
+export function nodeFlags(source: string): string[] {
+  return (FIRST_LINE.exec(source)?.[1] ?? "").split(" ").filter((flag) => flag !== "");
+}
+
 /** The text of a start file, in syntax that Node 10 can read. */
 export function startFile({ program, source, engines, main }: StartFile): string {
   const [, oldest] = /^>=(\d+)$/.exec(engines.node) ?? [];
   if (oldest === undefined) throw new TypeError(`engines.node must be >= and a major version, found ${engines.node}`);
-  const flags = (FIRST_LINE.exec(source)?.[1] ?? "").split(" ").filter((flag) => flag !== "" && !NEWER_FLAG.test(flag));
+  const flags = nodeFlags(source).filter((flag) => !NEWER_FLAG.test(flag));
   const interpreter = flags.length > 0 ? `-S node ${flags.join(" ")}` : "node";
   return `#!/usr/bin/env ${interpreter}
 // Old versions of Node read this file, too: newer syntax belongs into ${main}.

@@ -46,15 +46,21 @@ export interface NodeModules {
  * @param root of the repository
  * @param manifest of a packed program: what it needs, and what it takes if it is there
  * @param folder that is to hold `node_modules` in the image
+ * @param processor for which it is, in the words of Node
  * @throws ModulesError when a dependency, or every optional one of a program, is not installed
  */
-export function nodeModules(root: string, manifest: Manifest, folder: string): NodeModules {
+export function nodeModules(
+  root: string,
+  manifest: Manifest,
+  folder: string,
+  processor: string = process.arch,
+): NodeModules {
   const entries: Entry[] = [];
   const binaries: string[] = [];
   const homes = [...homesOf(root, root, manifest)];
   for (const home of homes) {
     const place = join(folder, relative(root, home));
-    for (const path of POSTGRES.test(home) ? postgresParts(home) : parts(home)) {
+    for (const path of POSTGRES.test(home) ? postgresParts(home) : parts(home, processor)) {
       const content = readFileSync(join(home, path));
       if (isElf(content)) binaries.push(join(home, path));
       const isExecutable = isElf(content) && path.includes("/bin/");
@@ -87,13 +93,13 @@ function homeOf(root: string, from: string, name: string): string | undefined {
   return undefined;
 }
 
-function parts(home: string): string[] {
-  return filesBelow(home).filter((path) => RUNS.test(path) && !path.endsWith(".d.ts") && isForHere(path));
+function parts(home: string, processor: string): string[] {
+  return filesBelow(home).filter((path) => RUNS.test(path) && !path.endsWith(".d.ts") && runsOn(path, processor));
 }
 
-function isForHere(path: string): boolean {
+function runsOn(path: string, processor: string): boolean {
   const [, system, arch] = PLATFORM.exec(path) ?? [];
-  return system === undefined || (system === "linux" && arch === process.arch);
+  return system === undefined || (system === "linux" && arch === processor);
 }
 
 /** The server with what it needs to make and serve a database; of its libraries only those that these load. */

@@ -1,4 +1,5 @@
 /** What npm brings, as the lock file of the repository has it. */
+import { placeOf } from "../standalone/locked-paths.ts";
 import { type Component, npmUrl } from "./cyclonedx.ts";
 
 /** A package is not in the lock file. */
@@ -12,6 +13,10 @@ interface Locked {
   readonly license?: string;
   readonly integrity?: string;
   readonly link?: boolean;
+  /** Where it runs; everywhere when absent. */
+  readonly os?: readonly string[];
+  readonly cpu?: readonly string[];
+  readonly libc?: readonly string[];
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
@@ -39,7 +44,7 @@ export function lockedTree(lock: Lock, names: readonly string[], from = ""): Com
   const found = new Map<string, Component>();
   const waiting = names.map((name) => ({ name, from, isOptional: false }));
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-    const path = pathOf(lock, next.name, next.from);
+    const path = placeOf(lock, next.name, next.from);
     if (path === undefined && next.isOptional) continue;
     const entry = path === undefined ? undefined : lock[path];
     if (path === undefined || entry?.version === undefined)
@@ -53,15 +58,6 @@ export function lockedTree(lock: Lock, names: readonly string[], from = ""): Com
       waiting.push({ name, from: path, isOptional: true });
   }
   return [...found.values()];
-}
-
-/** Where Node finds it: in the folder of who asks, or above. */
-function pathOf(lock: Lock, name: string, from: string): string | undefined {
-  for (let at = from; ; at = at.slice(0, Math.max(0, at.lastIndexOf(`/${MODULES}`)))) {
-    const path = `${at}${at === "" ? "" : "/"}${MODULES}${name}`;
-    if (lock[path] !== undefined) return path;
-    if (at === "") return undefined;
-  }
 }
 
 function nameOf(path: string, entry: Locked): string {
