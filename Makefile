@@ -79,8 +79,8 @@ images: $(INSTALLED) ## build the container images in dist/images/, without a co
 packages: $(INSTALLED) ## build the npm packages of SDK, tunneler and programs in dist/packages/, for `npm install FILE`
 	@npm run --silent packages
 
-release: $(INSTALLED) ## make a release in dist/release/: npm packages, images, charts, CRDs, checksums (VERSION=1.2.3: another version)
-	@npm run --silent release -- $(if $(VERSION),--version $(VERSION))
+release: $(INSTALLED) ## make a release in dist/release/: archives, Debian, RPM and npm packages, images, charts, checksums (VERSION=1.2.3: another version; KEY=FILE: sign)
+	@npm run --silent release -- $(if $(VERSION),--version $(VERSION)) $(if $(KEY),--key $(KEY))
 
 test-release: $(INSTALLED) ## make a release twice and install its packages on the oldest and the newest Node (needs git and an npm registry, else skipped with a message)
 	@npm run --silent test:release -- $(FILES)

@@ -4,6 +4,7 @@
  *   --version VERSION   instead of the one in package.json, everywhere in the release; the tree stays as it is
  *   --out FOLDER        where it goes (dist/release)
  *   --layers FOLDER     image layers that were compressed before (dist/images/layers)
+ *   --key FILE          secret key of minisign, without a password, that signs SHA256SUMS
  *
  * The same commit on the same system gives the same bytes. SOURCE_DATE_EPOCH is the date of everything; the time of the commit when it is not set.
  */
@@ -13,20 +14,26 @@ import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { changesOf } from "./changelog.ts";
 import { checksums } from "./checksums.ts";
-import { charts, images, manifests, npmPackages, type Plan } from "./parts.ts";
+import { charts, images, manifests, npmPackages, PACKED, type Plan } from "./parts.ts";
+import { minisign, readSigningKey } from "./proof/minisign.ts";
+import { provenance } from "./proof/provenance.ts";
 import { billOfMaterials } from "./sbom/cyclonedx.ts";
 import type { Origins } from "./sbom/image-parts.ts";
 import type { Lock } from "./sbom/npm-parts.ts";
 import { systemName, systemVersions } from "./sbom/system-versions.ts";
+import { standalone } from "./standalone/parts.ts";
 import { checkedVersion } from "./versions.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
+/** What says which packages of others are in it. */
+const PINS = ["package-lock.json", "scripts/release/standalone/node-packages.json"];
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
 const { values } = parseArgs({
   options: {
     version: { type: "string" },
     out: { type: "string", default: join(ROOT, "dist", "release") },
+    key: { type: "string" },
     layers: { type: "string", default: join(ROOT, "dist", "images", "layers") },
   },
 });
@@ -58,16 +65,30 @@ async function release(work: string): Promise<Map<string, Buffer>> {
   const madeAt = epoch();
   const plan: Plan = { root: ROOT, own, version, madeAt, work, layers: resolve(values.layers) };
   const known = origins();
+  const key = values.key === undefined ? undefined : readSigningKey(readFileSync(values.key, "utf8"));
   // The programs of the images are those for npm.
   const containers = await images(plan, known);
-  const parts = [await npmPackages(plan, known), containers, charts(plan), manifests(plan)];
+  const parts = [
+    await npmPackages(plan, known),
+    containers,
+    await standalone(plan, known, join(work, PACKED)),
+    charts(plan),
+    manifests(plan),
+  ];
   const files = new Map(parts.flatMap((part) => [...part.files]));
   const artifacts = parts.flatMap((part) => part.artifacts);
-  const sbom = billOfMaterials(version, source(), madeAt, artifacts);
-  files.set("sbom.cdx.json", Buffer.from(`${JSON.stringify(sbom, undefined, 2)}\n`));
+  const commit = source();
+  const json = (value: object) => Buffer.from(`${JSON.stringify(value, undefined, 2)}\n`);
+  files.set("sbom.cdx.json", json(billOfMaterials(version, commit, madeAt, artifacts)));
   files.set("CHANGELOG.md", Buffer.from(changelog));
   files.set("LICENSE", Buffer.from(read("LICENSE")));
-  return files.set("SHA256SUMS", Buffer.from(checksums(files)));
+  const pins = new Map(PINS.map((path) => [path, readFileSync(join(ROOT, path))]));
+  const making = { version, source: commit, madeAt, node: known.inNode.node ?? "", pins };
+  files.set("provenance.json", json(provenance(files, making)));
+  const sums = Buffer.from(checksums(files));
+  files.set("SHA256SUMS", sums);
+  if (key !== undefined) files.set("SHA256SUMS.minisig", Buffer.from(minisign(sums, key, `Sallyport ${version}`)));
+  return files;
 }
 
 function origins(): Origins {

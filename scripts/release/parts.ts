@@ -14,7 +14,7 @@ import { tarball } from "./tarball.ts";
 import { withImagesOf } from "./versions.ts";
 
 /** Folder of the work, in which each program is packed. */
-const PACKED = "packed";
+export const PACKED = "packed";
 
 export interface Plan {
   /** Of the repository. */
