@@ -11,7 +11,8 @@
 #   scripts/install-tools.sh gitops-crds        a folder with the CRDs of Flux and Argo CD, as they are in their Go modules
 #   scripts/install-tools.sh helm | kubeconform  the program, built from e2e/cluster/programs and its folder kubeconform
 #   scripts/install-tools.sh nfpm               the program that makes Debian and RPM packages, built from scripts/release/standalone/nfpm/go.mod
-#   scripts/install-tools.sh minisign           the program that checks signatures: the system's, else the one of Debian's packages
+#   scripts/install-tools.sh minisign | rpm     the program: the system's, else the one of Debian's packages
+#   scripts/install-tools.sh libatomic-amd64 | libatomic-arm64  the folder with Debian's libatomic1 for that processor, unpacked: libatomic.so.1, copyright, version
 #   scripts/install-tools.sh containerd         the root folder of Debian's packages containerd, runc and the CNI plugins, unpacked
 #   scripts/install-tools.sh podman             the root folder of Debian's packages podman, netavark and iptables, unpacked
 #   scripts/install-tools.sh chromium           the program chromium: the system's, else the one of Debian's packages
@@ -280,33 +281,61 @@ fetch_chromium() {
   apt-get -qq -y --download-only --no-install-recommends -o Dir::Cache::archives="$1" install chromium fonts-dejavu-core >&2
 }
 
-# Unpacked with its library.
-minisign() {
-  local found folder="$cache/minisign"
-  found=$(type -P minisign || true)
+# Of any processor, whatever this machine has: apt keeps lists of its own for it.
+libatomic() {
+  local architecture=$1 folder="$cache/libatomic-$1" apt base
+  exec 9>"$folder.lock"
+  if command -v flock >/dev/null; then flock 9; fi
+  if [ ! -d "$folder" ]; then
+    command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || { echo "libatomic1 comes from Debian's packages, and there is no apt-get" >&2; exit 3; }
+    rm -rf "$folder.new"
+    mkdir -p "$folder.new/lists/partial" "$folder.new/root"
+    apt=(apt-get -qq -o APT::Sandbox::User=root -o "APT::Architecture=$architecture" -o "APT::Architectures::=$architecture"
+      -o "Dir::State::lists=$folder.new/lists" -o Acquire::Languages=none)
+    (
+      cd "$folder.new"
+      "${apt[@]}" update && "${apt[@]}" download "libatomic1:$architecture" || exit
+      # The licence is in the package that all libraries of GCC share.
+      base=$(dpkg-deb -f libatomic1_*.deb Depends | grep -o 'gcc-[0-9]*-base')
+      "${apt[@]}" download "$base:$architecture" && dpkg-deb -f libatomic1_*.deb Version >version
+    ) >&2 || { echo "Debian's package libatomic1 for $architecture could not be fetched (see above)" >&2; exit 3; }
+    local package
+    for package in "$folder.new"/*.deb; do dpkg-deb -x "$package" "$folder.new/root"; done
+    cp -L "$folder.new"/root/usr/lib/*/libatomic.so.1 "$folder.new/"
+    cp "$folder.new"/root/usr/share/doc/gcc-*-base/copyright "$folder.new/"
+    rm -r "$folder.new"/*.deb "$folder.new/lists" "$folder.new/root"
+    mv "$folder.new" "$folder"
+  fi
+  echo "$folder"
+}
+
+# unpacked PROGRAM PACKAGE: the system's program, else the one of Debian's package, unpacked with all libraries that the machine lacks.
+unpacked() {
+  local program=$1 package=$2 found folder="$cache/$1"
+  found=$(type -P "$program" || true)
   if [ -n "$found" ]; then
     echo "$found"
     return
   fi
-  exec 9>"$cache/minisign.lock"
+  exec 9>"$folder.lock"
   if command -v flock >/dev/null; then flock 9; fi
-  if [ ! -x "$folder/bin/minisign" ]; then
-    command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "minisign is not installed, and there is no apt-get to fetch it with" >&2; exit 3; }
+  if [ ! -x "$folder/bin/$program" ]; then
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "$program is not installed, and there is no apt-get to fetch it with" >&2; exit 3; }
     rm -rf "$folder"
-    mkdir -p "$folder/archives" "$folder/root" "$folder/bin"
-    fetch_minisign "$folder/archives" || { apt-get update >&2 && fetch_minisign "$folder/archives"; } ||
-      { echo "minisign is not installed, and its Debian package could not be fetched (see above)" >&2; exit 3; }
-    local package
-    for package in "$folder/archives"/*.deb; do dpkg -x "$package" "$folder/root"; done
-    printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$folder/root/usr/lib/$(uname -m)-linux-gnu" "$folder/root/usr/bin/minisign" >"$folder/bin/minisign"
-    chmod +x "$folder/bin/minisign"
-    "$folder/bin/minisign" -v >&2 || { rm -rf "$folder"; echo "minisign of Debian's package does not start here" >&2; exit 3; }
+    mkdir -p "$folder/archives/partial" "$folder/root" "$folder/bin"
+    fetch_package "$folder/archives" "$package" || { apt-get update >&2 && fetch_package "$folder/archives" "$package"; } ||
+      { echo "$program is not installed, and Debian's package $package could not be fetched (see above)" >&2; exit 3; }
+    local archive
+    for archive in "$folder/archives"/*.deb; do dpkg -x "$archive" "$folder/root"; done
+    rm -r "$folder/archives"
+    printf '#!/bin/sh\nRPM_CONFIGDIR=%q LD_LIBRARY_PATH=%q exec %q "$@"\n' "$folder/root/usr/lib/rpm" "$folder/root/usr/lib/$(uname -m)-linux-gnu" "$folder/root/usr/bin/$program" >"$folder/bin/$program"
+    chmod +x "$folder/bin/$program"
   fi
-  echo "$folder/bin/minisign"
+  echo "$folder/bin/$program"
 }
 
-fetch_minisign() {
-  (cd "$1" && apt-get -qq -o APT::Sandbox::User=root download minisign libsodium23 >&2)
+fetch_package() {
+  apt-get -qq -y --download-only --no-install-recommends -o APT::Sandbox::User=root -o Dir::Cache::archives="$1" install "$2" >&2
 }
 
 # several TOOL...: installs what this machine can have. A suite that needs another one asks for it again, and is told why.
@@ -331,8 +360,10 @@ case "${1:-}" in
   gitops-crds) gitops_crds ;;
   containerd) containerd ;;
   podman) podman ;;
-  nfpm | minisign) "$1" ;;
+  nfpm) nfpm ;;
+  minisign | rpm) unpacked "$1" "$1" ;;
+  libatomic-*) libatomic "${1#libatomic-}" ;;
   chromium) chromium ;;
-  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman chromium minisign gitops-crds pod nfpm kubeconform health etcd coredns kubernetes helm ;;
-  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman|nfpm|minisign|chromium" >&2; exit 2 ;;
+  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman chromium minisign rpm libatomic-amd64 libatomic-arm64 gitops-crds pod nfpm kubeconform health etcd coredns kubernetes helm ;;
+  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman|nfpm|minisign|rpm|libatomic-amd64|libatomic-arm64|chromium" >&2; exit 2 ;;
 esac

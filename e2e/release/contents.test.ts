@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,9 +6,14 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { ROOT } from "../scenarios/root.ts";
 import { makeRelease } from "./make-release.ts";
-import { hasRelease, RELEASE_FOLDER, VERSION } from "./offered.ts";
+import { hasRelease, publicKey, RELEASE_FOLDER, VERSION } from "./offered.ts";
+import { toolOf } from "./tool-of.ts";
 
 const ARCHITECTURE = process.arch === "x64" ? "amd64" : process.arch;
+const LINUX_PACKAGES = [
+  ...["amd64", "arm64"].map((processor) => `sallyport_${VERSION}_${processor}.deb`),
+  ...["x86_64", "aarch64"].map((processor) => `sallyport-${VERSION}.${processor}.rpm`),
+];
 const PROGRAMS = ["controller", "operator", "router", "tunnel"];
 
 interface Object_ {
@@ -44,7 +49,10 @@ describe.skipIf(!hasRelease)("a release", () => {
       .sort();
     expect(names).toEqual(
       [
-        ...["CHANGELOG.md", "LICENSE", "SHA256SUMS", "crds.yaml", "operator.yaml", "sbom.cdx.json"],
+        ...["CHANGELOG.md", "LICENSE", "SHA256SUMS", "crds.yaml", "install.sh", "operator.yaml"],
+        ...["provenance.json", "sbom.cdx.json", ...(publicKey === undefined ? [] : ["SHA256SUMS.minisig"])],
+        ...["x64", "arm64"].map((processor) => `sallyport-${VERSION}-linux-${processor}.tar.gz`),
+        ...(toolOf("nfpm") === undefined ? [] : LINUX_PACKAGES),
         ...["sallyport", "sallyport-network"].map((chart) => `charts/${chart}-${VERSION}.tgz`),
         ...PROGRAMS.map((program) => `images/sallyport-${program}-${VERSION}-linux-${ARCHITECTURE}.tar`),
         ...["sdk", "cli", ...PROGRAMS].map((name) => `npm/sallyport-${name}-${VERSION}.tgz`),
@@ -54,7 +62,13 @@ describe.skipIf(!hasRelease)("a release", () => {
       cwd: RELEASE_FOLDER,
       encoding: "utf8",
     });
-    expect(checked.trim().split("\n")).toHaveLength(names.length - 1);
+    expect(checked.trim().split("\n")).toHaveLength(names.length - (publicKey === undefined ? 1 : 2));
+    const { subject } = JSON.parse(read("provenance.json")) as {
+      subject: { name: string; digest: { sha256: string } }[];
+    };
+    const lines = subject.map(({ name, digest }) => `${digest.sha256}  ${name}`);
+    const sums = read("SHA256SUMS").trim().split("\n");
+    expect(sums.filter((line) => !line.endsWith("  provenance.json")).sort()).toEqual(lines.sort());
   });
 
   test("is the same, byte for byte, when it is made of the same commit in another folder", () => {
@@ -92,6 +106,16 @@ describe.skipIf(!hasRelease)("a release", () => {
     }
     expect(holds("controller", "container").join("\n")).toMatch(/pkg:generic\/postgresql@18[\s\S]*fastify@/);
     expect(holds("router", "container").join("\n")).toMatch(/pkg:deb\/\w+\/nftables@/);
+    const archive = holds(`sallyport-${VERSION}-linux-arm64.tar.gz`, "application").join("\n");
+    for (const part of [
+      /pkg:generic\/node@26/,
+      /%40embedded-postgres\/linux-arm64@/,
+      /argon2-linux-arm64-gnu@/,
+      /fastify@/,
+      /libatomic1@.*arch=arm64/,
+    ])
+      expect(archive).toMatch(part);
+    expect(archive).not.toMatch(/linux-x64/);
     expect(holds("sdk", "library").join("\n")).toMatch(/libsodium-wrappers@[\s\S]*zod@/);
     expect(holds("tunnel", "library").join("\n")).toMatch(/libsodium-wrappers@[\s\S]*openid-client@/);
     expect(
@@ -164,11 +188,3 @@ describe.skipIf(!hasRelease)("a release", () => {
     expect(rendered).not.toContain(":0.1.0");
   });
 });
-
-/** A pinned tool, or a program in its folder; undefined where it cannot be had, which is said. */
-function toolOf(name: string, program?: string): string | undefined {
-  const { status, stdout, stderr } = spawnSync(join(ROOT, "scripts/install-tools.sh"), [name], { encoding: "utf8" });
-  if (status === 0) return program === undefined ? stdout.trim() : join(stdout.trim(), program);
-  console.warn(`\n*** ${name} cannot be had here, and what needs it is skipped: ${stderr.trim()}\n`);
-  return undefined;
-}

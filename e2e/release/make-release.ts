@@ -16,9 +16,10 @@ export interface MadeRelease {
  * Makes a release, as a user who has cloned the repository into a new folder.
  *
  * @param revision a commit or a tag
+ * @param key secret key of minisign that signs it
  * @param modules `here`: the npm packages that are installed here, where the commit is of now; `own`: those that it asks for
  */
-export function makeRelease(version: string, revision: string, modules: "here" | "own"): MadeRelease {
+export function makeRelease(version: string, revision: string, modules: "here" | "own", key?: string): MadeRelease {
   const scratch = mkdtempSync(join(tmpdir(), "sallyport-release-"));
   const remove = () => rmSync(scratch, { recursive: true, force: true });
   try {
@@ -30,6 +31,7 @@ export function makeRelease(version: string, revision: string, modules: "here" |
     const folder = join(scratch, "release");
     const node = join(clone, "node_modules/.bin/node");
     const args = [join(clone, "scripts/release/main.ts"), "--version", version, "--out", folder, "--layers", LAYERS];
+    if (key !== undefined) args.push("--key", key);
     mkdirSync(LAYERS, { recursive: true });
     const { status, stdout, stderr, error } = spawnSync(node, args, { encoding: "utf8" });
     if (error !== undefined) throw error;

@@ -13,3 +13,12 @@ export function offer(folder: string): void {
 export const hasRelease = process.env[RELEASE] !== undefined;
 /** Its folder. */
 export const RELEASE_FOLDER = process.env[RELEASE] ?? "";
+
+const PUBLIC_KEY = "SALLYPORT_RELEASE_PUBLIC_KEY";
+/** For the processes that are started from now on: it is signed, and this file has the key. */
+export function offerKey(file: string): void {
+  process.env[PUBLIC_KEY] = file;
+}
+
+/** File of the key that the release is signed with; undefined where minisign cannot be had. */
+export const publicKey = process.env[PUBLIC_KEY];

@@ -24,11 +24,14 @@ export interface StandaloneFolder {
   readonly entries: readonly Entry[];
   /** Names of the programs in `/bin`. */
   readonly programs: readonly string[];
+  /** Version of Debian's package of libatomic that it has; undefined when the system has to have one. */
+  readonly libatomic: string | undefined;
 }
 
 /**
  * @param o.packed folders of the packed programs, by their names (../../pack.ts)
  * @param o.work folder for what is fetched
+ * @param o.libatomic folder of the library that Node needs and small systems do not have, with its licence and version
  * @throws FetchError, ModulesError, LicenseError
  */
 export function standaloneFolder(
@@ -38,6 +41,7 @@ export function standaloneFolder(
     readonly lock: Lock;
     readonly packed: ReadonlyMap<string, string>;
     readonly work: string;
+    readonly libatomic: string | undefined;
   },
 ): StandaloneFolder {
   const programs = [...o.packed].map(([name, folder]) => {
@@ -63,12 +67,20 @@ export function standaloneFolder(
     // The same under the name that images give Node.
     file(join("/licenses", path.replace(/^node-linux-[^@]+@/, "node@")), content),
   );
+  const library = (name: string) => readFileSync(join(o.libatomic ?? "", name));
   return {
+    libatomic: o.libatomic === undefined ? undefined : library("version").toString().trim(),
     programs: programs.flatMap(({ manifest }) => Object.keys(manifest.bin)).sort(),
     entries: [
       ...own,
       ...systemd,
       file("/runtime/node", withoutDebugParts(node, `node for ${processor}`), true),
+      ...(o.libatomic === undefined
+        ? []
+        : [
+            file("/runtime/lib/libatomic.so.1", library("libatomic.so.1")),
+            file("/licenses/libatomic1/copyright", library("copyright")),
+          ]),
       ...modules.entries,
       ...licenses,
       ...programs.flatMap(({ name, folder, manifest }) => programEntries(name, folder, manifest)),
@@ -91,6 +103,7 @@ function launcher(name: string, flags: readonly string[]): string {
   return `#!/bin/sh
 # Starts the program with the Node of its folder, whatever link leads here.
 home=$(dirname "$(dirname "$(readlink -f "$0")")")
+export LD_LIBRARY_PATH="$home/runtime/lib\${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 exec "$home/runtime/node" ${options}"$home/programs/${name}/lib/main.js" "$@"
 `;
 }

@@ -1,15 +1,14 @@
 /** The standalone folder as packages of Debian and RPM, made by nfpm (`nfpm/go.mod`). */
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { writeFolder } from "../../../images/archive/folder.ts";
 import type { StandaloneFolder } from "./folder.ts";
-import type { Processor } from "./runtime.ts";
+import { DEBIAN_NAMES, type Processor } from "./runtime.ts";
 
 const FILES = join(import.meta.dirname, "files");
 const HOME = "/usr/lib/sallyport";
-const DEBIAN: Readonly<Record<Processor, string>> = { x64: "amd64", arm64: "arm64" };
 const RPM: Readonly<Record<Processor, string>> = { x64: "x86_64", arm64: "aarch64" };
 /** Where a file of `systemd/` goes, by its ending. */
 const PLACES: Readonly<Record<string, (name: string) => string>> = {
@@ -17,14 +16,6 @@ const PLACES: Readonly<Record<string, (name: string) => string>> = {
   sysusers: () => "/usr/lib/sysusers.d/sallyport.conf",
   tmpfiles: () => "/usr/lib/tmpfiles.d/sallyport.conf",
 };
-
-/** The program, built from its Go module into the cache of tools; undefined where it cannot be had, which is said. */
-export function nfpm(root: string): string | undefined {
-  const { status, stdout, stderr } = spawnSync(join(root, "scripts/install-tools.sh"), ["nfpm"], { encoding: "utf8" });
-  if (status === 0) return stdout.trim();
-  process.stderr.write(`*** THE RELEASE HAS NO DEBIAN AND RPM PACKAGES: nfpm cannot be had here: ${stderr.trim()}\n`);
-  return undefined;
-}
 
 /**
  * Both packages, by their file names.
@@ -44,9 +35,10 @@ export function linuxPackages(
     folder.entries.filter(({ path }) => !path.startsWith("/systemd/")),
   );
   const systemd = folder.entries.flatMap((entry) => (entry.path.startsWith("/systemd/") ? [entry.path.slice(9)] : []));
+  const libatomic = (name: string) => (folder.libatomic === undefined ? [name] : []);
   const config = {
     name: "sallyport",
-    arch: DEBIAN[processor],
+    arch: DEBIAN_NAMES[processor],
     platform: "linux",
     version,
     section: "net",
@@ -63,8 +55,11 @@ export function linuxPackages(
     ],
     scripts: { postinstall: join(FILES, "after-install.sh"), preremove: join(FILES, "before-remove.sh") },
     overrides: {
-      deb: { depends: ["libc6 (>= 2.28)", "libstdc++6"], recommends: ["iproute2", "nftables"] },
-      rpm: { depends: ["glibc >= 2.28", "libstdc++"], recommends: ["iproute", "nftables"] },
+      deb: {
+        depends: ["libc6 (>= 2.28)", "libstdc++6", ...libatomic("libatomic1")],
+        recommends: ["iproute2", "nftables"],
+      },
+      rpm: { depends: ["glibc >= 2.28", "libstdc++", ...libatomic("libatomic")], recommends: ["iproute", "nftables"] },
     },
     deb: { compression: "zstd" },
     rpm: { compression: "zstd", buildhost: "sallyport", summary: "Zero-trust overlay network" },
@@ -72,7 +67,7 @@ export function linuxPackages(
   const settings = join(work, "nfpm.yaml");
   writeFileSync(settings, stringify(config));
   const files = {
-    deb: `sallyport_${version}_${DEBIAN[processor]}.deb`,
+    deb: `sallyport_${version}_${DEBIAN_NAMES[processor]}.deb`,
     rpm: `sallyport-${version}.${RPM[processor]}.rpm`,
   };
   mkdirSync(join(work, "made"), { recursive: true });

@@ -10,8 +10,9 @@ import type { Part, Plan } from "../parts.ts";
 import type { Artifact, Component } from "../sbom/cyclonedx.ts";
 import { imageParts, type Origins } from "../sbom/image-parts.ts";
 import { type StandaloneFolder, standaloneFolder } from "./folder.ts";
-import { linuxPackages, nfpm } from "./linux-packages.ts";
-import { PROCESSORS, type Processor } from "./runtime.ts";
+import { linuxPackages } from "./linux-packages.ts";
+import { DEBIAN_NAMES, PROCESSORS, type Processor } from "./runtime.ts";
+import { releaseTool } from "./tools.ts";
 
 /** @param packed folder that has one for each packed program; those that are missing are packed into it */
 export async function standalone(plan: Plan, origins: Origins, packed: string): Promise<Part> {
@@ -23,11 +24,20 @@ export async function standalone(plan: Plan, origins: Origins, packed: string): 
   }
   const files = new Map<string, Buffer>();
   const artifacts: Artifact[] = [];
-  const packager = nfpm(plan.root);
+  const packager = releaseTool(plan.root, "nfpm", "THE RELEASE HAS NO DEBIAN AND RPM PACKAGES");
   for (const processor of PROCESSORS) {
     const work = join(plan.work, "standalone", processor);
-    const folder = standaloneFolder(processor, { root: plan.root, lock: origins.lock, packed: programs, work });
-    const parts = partsOf(folder, origins);
+    const debian = DEBIAN_NAMES[processor];
+    const without = `THE ARCHIVE FOR ${processor} NEEDS LIBATOMIC OF THE SYSTEM`;
+    const libatomic = releaseTool(plan.root, `libatomic-${debian}`, without);
+    const folder = standaloneFolder(processor, {
+      root: plan.root,
+      lock: origins.lock,
+      packed: programs,
+      work,
+      libatomic,
+    });
+    const parts = partsOf(folder, { ...origins, architecture: debian });
     const made = new Map([[`sallyport-${plan.version}-linux-${processor}.tar.gz`, archive(folder, processor, plan)]]);
     if (packager !== undefined)
       for (const [name, bytes] of linuxPackages(packager, folder, { ...plan, processor, work })) made.set(name, bytes);
@@ -53,9 +63,11 @@ function archive({ entries }: StandaloneFolder, processor: Processor, { version,
 }
 
 /** Told by the licences, as those of images are. */
-function partsOf({ entries }: StandaloneFolder, origins: Origins): Component[] {
+function partsOf({ entries, libatomic }: StandaloneFolder, origins: Origins): Component[] {
   const paths = entries.map(({ path }) => path.replace(/^\/licenses\//, "/usr/share/licenses/"));
-  return imageParts(paths, origins);
+  if (libatomic === undefined) return imageParts(paths, origins);
+  const systemVersions = () => new Map([["libatomic1", libatomic]]);
+  return imageParts([...paths, "/usr/share/doc/libatomic1/copyright"], { ...origins, systemVersions });
 }
 
 function componentOf(file: string, version: string, bytes: Buffer): Component {

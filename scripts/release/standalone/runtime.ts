@@ -7,6 +7,8 @@ import type { Lock } from "../sbom/npm-parts.ts";
 import { lockedPaths } from "./locked-paths.ts";
 
 export type Processor = "x64" | "arm64";
+/** As Debian calls them. */
+export const DEBIAN_NAMES: Readonly<Record<Processor, string>> = { x64: "amd64", arm64: "arm64" };
 export const PROCESSORS: readonly Processor[] = ["x64", "arm64"];
 
 /** npm's answer does not have the checksum that is noted here. */

@@ -30,7 +30,7 @@ if [ -n "$remove" ]; then
   unlink_programs; rm -r "$home"; echo "removed $home"; exit
 fi
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work" "$home.new"' EXIT
 take() {
   case $from in
     http://* | https://*) if command -v curl >/dev/null; then curl -fsSL -o "$work/$1" "$from/$1"; else wget -qO "$work/$1" "$from/$1"; fi ;;
@@ -46,6 +46,7 @@ fi
 mkdir -p "$prefix/bin" "$prefix/lib" || fail "$prefix cannot be written to: use sudo, --user or --prefix"
 rm -rf "$home.new"; mkdir "$home.new"
 tar -xzf "$work/$name.tar.gz" -C "$home.new" --strip-components=1 --no-same-owner
+LD_LIBRARY_PATH=$home.new/runtime/lib "$home.new/runtime/node" --version >/dev/null || fail "Node does not start here: does this system have glibc 2.28, libstdc++ and libatomic?"
 rm -rf "$home"; mv "$home.new" "$home"
 for program in "$home"/bin/*; do ln -sfn "$program" "$prefix/bin/${program##*/}"; done
 echo "Sallyport @VERSION@ is in $home, its programs in $prefix/bin"
