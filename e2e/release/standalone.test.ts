@@ -21,8 +21,10 @@ describe.skipIf(!hasRelease || process.platform !== "linux")("a release on a mac
   const prefix = join(scratch, "prefix");
   const archive = `sallyport-${VERSION}-linux-${process.arch}.tar.gz`;
   const minisign = publicKey === undefined ? undefined : toolOf("minisign");
-  const keyed =
-    minisign === undefined ? {} : { SALLYPORT_PUBLIC_KEY: publicKey, PATH: `${join(minisign, "..")}:${BARE.PATH}` };
+  const keyed: NodeJS.ProcessEnv =
+    minisign === undefined || publicKey === undefined
+      ? {}
+      : { SALLYPORT_PUBLIC_KEY: publicKey, PATH: `${join(minisign, "..")}:${BARE.PATH}` };
 
   const install = (from: string, ...args: string[]) =>
     spawnSync("sh", [join(RELEASE_FOLDER, "install.sh"), "--from", from, "--prefix", prefix, ...args], {

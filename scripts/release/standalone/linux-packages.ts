@@ -86,6 +86,6 @@ export function linuxPackages(
 
 function placeOf(name: string): string {
   const place = PLACES[name.slice(name.lastIndexOf(".") + 1)];
-  if (place === undefined) throw new TypeError(`nobody knows where ${name} goes: add its ending to PLACES`);
+  if (place === undefined) throw new TypeError(`${name} has no place: add its ending to PLACES`);
   return place(name);
 }
