@@ -44,8 +44,9 @@ describe.skipIf(!hasRelease || process.platform !== "linux")("a release on a mac
   test("is signed: minisign takes the checksums, and install.sh nothing else", (context) => {
     if (minisign === undefined || publicKey === undefined)
       return context.skip("minisign cannot be had on this machine");
+    const key = publicKey;
     const check = (folder: string) =>
-      spawnSync(minisign, ["-V", "-m", join(folder, "SHA256SUMS"), "-p", publicKey], { encoding: "utf8" });
+      spawnSync(minisign, ["-V", "-m", join(folder, "SHA256SUMS"), "-p", key], { encoding: "utf8" });
     expect(check(RELEASE_FOLDER).stdout).toContain(`Trusted comment: Sallyport ${VERSION}`);
     const forged = join(scratch, "forged");
     mkdirSync(forged);
