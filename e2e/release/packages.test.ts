@@ -144,16 +144,17 @@ describe.skipIf(!hasRelease)("the packages of a release, installed by npm into e
   test("every program on an older Node says in one line what it needs, and exits with 1", (context) => {
     if (why !== undefined) return context.skip(why);
     const cases = [
-      { node: NODES[0], names: ["controller", "router", "operator"], needs: "26" },
-      { node: OLDER, names: ["controller", "router", "operator"], needs: "26" },
+      { node: NODES[0], names: ["controller", "router", "operator", "cli"], needs: "26" },
+      { node: OLDER, names: ["controller", "router", "operator", "cli"], needs: "26" },
       { node: OLDER, names: ["tunnel"], needs: "22" },
     ];
     for (const { node, names, needs } of cases) {
       const env = { ...process.env, PATH: `${join(nodeOf(node), "..")}:${process.env.PATH}` };
       for (const name of names) {
-        const program = project("26", `node_modules/.bin/sallyport-${name}`);
-        const { status, stdout, stderr } = spawnSync(program, ["--help"], { encoding: "utf8", env });
-        const line = `^sallyport-${name} needs Node ${needs}\\.x or later; this is v${node}\\.\\S+ \\(.*\\); get it .*\n$`;
+        const program = name === "cli" ? "sallyport" : `sallyport-${name}`;
+        const file = project("26", "node_modules/.bin", program);
+        const { status, stdout, stderr } = spawnSync(file, ["--help"], { encoding: "utf8", env });
+        const line = `^${program} needs Node ${needs}\\.x or later; this is v${node}\\.\\S+ \\(.*\\); get it .*\n$`;
         expect(stderr).toMatch(new RegExp(line));
         expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
       }

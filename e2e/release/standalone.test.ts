@@ -10,7 +10,7 @@ import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { hasRelease, publicKey, RELEASE_FOLDER, VERSION } from "./offered.ts";
 import { toolOf } from "./tool-of.ts";
 
-const PROGRAMS = ["controller", "operator", "router", "tunnel"].map((name) => `sallyport-${name}`);
+const PROGRAMS = ["sallyport", ...["controller", "operator", "router", "tunnel"].map((name) => `sallyport-${name}`)];
 const DEBIAN = process.arch === "x64" ? "amd64" : process.arch;
 const RPM = process.arch === "x64" ? "x86_64" : "aarch64";
 /** A machine without Node and npm. */
