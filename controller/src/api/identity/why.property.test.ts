@@ -315,7 +315,7 @@ it("says yes exactly when a dial works", async () => {
         else seen.no.set(data.firstProblem.code, (seen.no.get(data.firstProblem.code) ?? 0) + 1);
       })
       .afterEach(cleanUp),
-    { numRuns: 50, interruptAfterTimeLimit: 150_000, markInterruptAsFailure: false },
+    { numRuns: 25, interruptAfterTimeLimit: 150_000, markInterruptAsFailure: false },
   );
   // The states are of every kind, or the test shows nothing.
   expect(seen.yes).toBeGreaterThan(3);
