@@ -95,6 +95,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/api.ts")).configureApi,
   },
   {
+    name: "completion",
+    group: OTHERS,
+    summary: "complete command lines in a shell",
+    load: async () => (await import("./commands/completion.ts")).configureCompletion,
+  },
+  {
     name: "version",
     group: OTHERS,
     summary: "show the versions of this program and of the controller",

@@ -10,6 +10,12 @@ import { visible } from "./terminal/visible.ts";
 /** Runs one command line to its end and answers the exit status. An error becomes one line on standard error. */
 export async function main(args: readonly string[], context: CommandContext): Promise<number> {
   try {
+    const [first, ...words] = args;
+    if (first === "__complete") {
+      const { complete } = await import("./completion/complete.ts");
+      await complete(words, context);
+      return ExitStatus.Done;
+    }
     return await runProgram(args, context, productVersion(import.meta.url));
   } catch (error) {
     if (context.signal.aborted) return INTERRUPTED;
