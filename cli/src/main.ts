@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-import { ApiError } from "@sallyport/api/client";
 import { errorText } from "@sallyport/async";
 import { productVersion } from "@sallyport/program/build-info";
 import type { CommandContext } from "./context.ts";
+import { becomeDaemon, isDaemon } from "./daemons.ts";
 import { CommandError, ExitStatus } from "./errors.ts";
 import { runProgram } from "./program.ts";
 import { visible } from "./terminal/visible.ts";
@@ -16,20 +16,25 @@ export async function main(args: readonly string[], context: CommandContext): Pr
       await complete(words, context);
       return ExitStatus.Done;
     }
-    return await runProgram(args, context, productVersion(import.meta.url));
+    // A command's file has its help.
+    const line = first === "help" && words.length > 0 ? [...words, "--help"] : args;
+    if (isDaemon(line[0])) becomeDaemon(line[0], line.slice(1), process.argv[1] ?? "", context);
+    return await runProgram(line, context, productVersion(import.meta.url));
   } catch (error) {
     if (context.signal.aborted) return INTERRUPTED;
     context.stderr.write(`sallyport: ${visible(errorText(error))}\n`);
     if (context.env.SALLYPORT_DEBUG) context.stderr.write(`${(error as Error).stack}\n`);
-    return statusOf(error);
+    return await statusOf(error);
   }
 }
 
 /** As shells count the signal. */
 const INTERRUPTED = 130;
 
-function statusOf(error: unknown): number {
+async function statusOf(error: unknown): Promise<number> {
   if (error instanceof CommandError) return error.status;
+  // Only commands that call a controller have loaded it.
+  const { ApiError } = await import("@sallyport/api/client");
   if (!(error instanceof ApiError)) return ExitStatus.Failed;
   return error.status === 404 ? ExitStatus.NotFound : error.status === 401 ? ExitStatus.LoggedOut : ExitStatus.Failed;
 }

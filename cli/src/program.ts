@@ -2,6 +2,7 @@
 import { Command, CommanderError } from "commander";
 import { COMMANDS } from "./command-table.ts";
 import type { CommandContext } from "./context.ts";
+import { DAEMONS } from "./daemons.ts";
 import { ExitStatus } from "./errors.ts";
 import { bold, hasColours, widthOf } from "./terminal/screen.ts";
 import { visible } from "./terminal/visible.ts";
@@ -38,12 +39,9 @@ Examples:
  * @throws what the command throws
  */
 export async function runProgram(args: readonly string[], context: CommandContext, version: string): Promise<number> {
-  // A command knows its help when its file is loaded, which `--help` does.
-  const [first, ...others] = args;
-  const asked = first === "help" && others.length > 0 ? [...others, "--help"] : args;
-  const program = programOf(context, version, asked);
+  const program = programOf(context, version, args);
   try {
-    await program.parseAsync(asked, { from: "user" });
+    await program.parseAsync(args, { from: "user" });
     return ExitStatus.Done;
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
@@ -82,6 +80,8 @@ export function programOf(context: CommandContext, version: string, args: readon
       if (chosen === command) await (await load())(command, context, args);
     });
   }
+  // They never come to their turn here: main.ts becomes them.
+  for (const { name, summary } of DAEMONS) program.command(name).summary(summary).helpGroup("Programs of a network:");
   return program;
 }
 

@@ -58,7 +58,7 @@ async function create(
     }
     const entity = await readEntity(kind, id, caller);
     if (options.output.kind === "table")
-      stdout.write(entityTable(kind, [entity], { isWide: options.output.isWide, hasHeading: true }, context));
+      stdout.write(await entityTable(kind, [entity], { isWide: options.output.isWide, hasHeading: true }, context));
     else stdout.write(await documentText(entity, options.output, stdout.isTTY === true));
   });
 }

@@ -34,7 +34,7 @@ export const configureDescribe: Configure = (command, context) => {
       await withNetwork(network, context, async ({ caller }) => {
         const entity = await findEntity(kind, called, caller);
         const [names, related] = await Promise.all([namesOfIds(kind, entity, caller), relatedOf(kind, entity, caller)]);
-        context.stdout.write(description(kind, entity, { names, related }));
+        context.stdout.write(await description(kind, entity, { names, related }));
       });
     });
 };

@@ -23,43 +23,43 @@ export const configureExplain: Configure = (command, context) => {
     .description("Describes the kinds of entities and their fields. Needs no network.")
     .argument("[kind]", "KIND or KIND.FIELD; all kinds when absent")
     .addHelpText("after", EXAMPLES)
-    .action((asked: string | undefined) => {
-      context.stdout.write(asked === undefined ? kindList(context) : explanation(asked, context));
+    .action(async (asked: string | undefined) => {
+      context.stdout.write(asked === undefined ? await kindList(context) : await explanation(asked, context));
     });
 };
 
-function explanation(asked: string, context: CommandContext): string {
+async function explanation(asked: string, context: CommandContext): Promise<string> {
   const [word = "", ...path] = asked.split(".");
   const kind = kindOf(word);
-  return path.length === 0 ? kindText(kind, context) : fieldText(kind, path.join("."), context);
+  return path.length === 0 ? await kindText(kind, context) : await fieldText(kind, path.join("."), context);
 }
 
 function tableOptions({ stdout, env }: CommandContext) {
   return { width: widthOf(stdout), heading: (line: string) => bold(line, hasColours(stdout, env)) };
 }
 
-function kindList(context: CommandContext): string {
+async function kindList(context: CommandContext): Promise<string> {
   const rows = KINDS.map((kind) => {
     const { name, aliases, actions, summary } = kind;
     const changes = (["create", "patch", "delete"] as const).filter((action) => actions.includes(action));
     return [name, aliases.join(","), ["get", ...changes].join(","), summary];
   });
-  return table(["KIND", "ALSO", "ACTIONS", "WHAT"], rows, tableOptions(context));
+  return await table(["KIND", "ALSO", "ACTIONS", "WHAT"], rows, tableOptions(context));
 }
 
-function kindText(kind: Kind, context: CommandContext): string {
+async function kindText(kind: Kind, context: CommandContext): Promise<string> {
   const words = wordsOf(kind).slice(1).join(", ");
   const head = `${kind.name} (${words}): ${kind.summary}\n${kind.path}\n\n`;
-  return head + fieldTable(FIELDS[kind.name] ?? [], context);
+  return head + (await fieldTable(FIELDS[kind.name] ?? [], context));
 }
 
 /** One field, or all below an object. @throws UsageError with the nearest name */
-function fieldText(kind: Kind, path: string, context: CommandContext): string {
+async function fieldText(kind: Kind, path: string, context: CommandContext): Promise<string> {
   const fields = FIELDS[kind.name] ?? [];
   const field = fields.find(({ name }) => name === path);
-  if (field !== undefined) return `${kind.name}.${path}\n${details(field)}`;
+  if (field !== undefined) return `${kind.name}.${path}\n${await details(field)}`;
   const below = fields.filter(({ name }) => name.startsWith(`${path}.`));
-  if (below.length > 0) return fieldTable(below, context);
+  if (below.length > 0) return await fieldTable(below, context);
   const nearest = nearestName(
     path,
     fields.map(({ name }) => name),
@@ -68,7 +68,7 @@ function fieldText(kind: Kind, path: string, context: CommandContext): string {
   throw new UsageError(`${kind.name} has no field '${path}': ${hint}`);
 }
 
-function fieldTable(fields: readonly Field[], context: CommandContext): string {
+async function fieldTable(fields: readonly Field[], context: CommandContext): Promise<string> {
   const rows = fields.map((field) => [
     field.name,
     typeText(field),
@@ -76,10 +76,10 @@ function fieldTable(fields: readonly Field[], context: CommandContext): string {
     field.isChangeable === true ? "yes" : "-",
     field.isShown === true ? "yes" : "-",
   ]);
-  return table(["FIELD", "TYPE", "CREATE", "CHANGE", "GET"], rows, tableOptions(context));
+  return await table(["FIELD", "TYPE", "CREATE", "CHANGE", "GET"], rows, tableOptions(context));
 }
 
-function details(field: Field): string {
+async function details(field: Field): Promise<string> {
   const { creation, isChangeable, isShown, standard, only } = field;
   const rows = [
     ["Type:", typeText(field)],
@@ -89,5 +89,5 @@ function details(field: Field): string {
     ["Change:", isChangeable === true ? "yes" : "no"],
     ["Get:", isShown === true ? "shown" : "never shown"],
   ];
-  return table(["", ""], rows, { hasHeading: false });
+  return await table(["", ""], rows, { hasHeading: false });
 }

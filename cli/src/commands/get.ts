@@ -80,7 +80,7 @@ async function textOf(
     case "table":
       return found.length === 0
         ? ""
-        : entityTable(kind, found, { isWide: output.isWide, hasHeading: headings }, context);
+        : await entityTable(kind, found, { isWide: output.isWide, hasHeading: headings }, context);
     case "name":
       return found.map((entity) => `${kind.name}/${visible(titleOf(entity))}\n`).join("");
     default:

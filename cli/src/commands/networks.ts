@@ -60,6 +60,8 @@ async function listNetworks(output: OutputOption["output"], context: CommandCont
       identity,
     ]);
     const heading = (line: string) => bold(line, hasColours(stdout, env));
-    stdout.write(table(["", "NAME", "CONTROLLER", "LOGIN", "IDENTITY"], rows, { width: widthOf(stdout), heading }));
+    stdout.write(
+      await table(["", "NAME", "CONTROLLER", "LOGIN", "IDENTITY"], rows, { width: widthOf(stdout), heading }),
+    );
   }
 }

@@ -40,7 +40,7 @@ export const configureWhoami: Configure = (command, context) => {
             ["Login:", saved.login.method],
             ["Session:", `until ${shown.sessionExpiresAt} unless it is used`],
           ];
-          stdout.write(table(["", ""], rows, { hasHeading: false }));
+          stdout.write(await table(["", ""], rows, { hasHeading: false }));
         } else if (output.kind === "name") stdout.write(`identity/${identityName}\n`);
         else stdout.write(await documentText(shown, output, stdout.isTTY === true));
       });

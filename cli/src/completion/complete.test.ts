@@ -49,7 +49,7 @@ describe("completion", () => {
       ["completion", ""],
       ["bash", "zsh", "fish"],
     ],
-    [["api", "del", "/cas"], ["/cas/"]],
+    [["api", "delete", "/cas"], ["/cas/"]],
     [
       ["api", "GET", "/fabric/v1/li"],
       ["/fabric/v1/links", "/fabric/v1/links/"],

@@ -2,13 +2,13 @@
 import type { Command, Option } from "commander";
 import { COMMANDS } from "../command-table.ts";
 import type { CommandContext } from "../context.ts";
+import { DAEMONS } from "../daemons.ts";
 import { wordsOf } from "../kinds/find-kind.ts";
 import { KINDS } from "../kinds/generated/kinds.ts";
 import { programOf } from "../program.ts";
 import { visible } from "../terminal/visible.ts";
-import { argumentOffer } from "./argument-values.ts";
 import { type Candidate, FILES, type Offer } from "./candidate.ts";
-import { type FieldsOf, optionOffer } from "./option-values.ts";
+import type { FieldsOf } from "./option-values.ts";
 import { unquoted } from "./shell-words.ts";
 
 /**
@@ -34,14 +34,18 @@ async function offerFor(words: readonly string[], context: CommandContext): Prom
   const begin = words.at(-1) ?? "";
   if (rest.length === 0 || (first === "help" && rest.length === 1)) return commands();
   const entry = COMMANDS.find(({ name }) => name === first);
-  if (entry === undefined) return [];
+  if (entry === undefined) return DAEMONS.some(({ name }) => name === first) ? FILES : [];
   const program = programOf(context, "", words);
   const own = program.commands.find((each) => each.name() === first);
   if (own === undefined) return [];
   await (await entry.load())(own, context, words.slice(0, -1));
   const { command, given, value, network } = read(own, rest.slice(0, -1));
   const asked = { network, begin };
-  if (value !== undefined) return await optionOffer(value, fieldsOf(first, command), asked, context);
+  // Both may ask a controller; commands and options need none of that.
+  if (value !== undefined) {
+    const { optionOffer } = await import("./option-values.ts");
+    return await optionOffer(value, fieldsOf(first, command), asked, context);
+  }
   if (begin.startsWith("-")) return options(command);
   const list = command.registeredArguments;
   // The kind of `create` and `patch` is a command below; of the others it is their first argument.
@@ -49,12 +53,14 @@ async function offerFor(words: readonly string[], context: CommandContext): Prom
   const argument = list[place.length] ?? (list.at(-1)?.variadic === true ? list.at(-1) : undefined);
   if (argument === undefined && command.commands.length > 0) return below(command);
   if (argument === undefined) return [];
+  const { argumentOffer } = await import("./argument-values.ts");
   return await argumentOffer({ command: first, argument: argument.name(), given }, asked, context);
 }
 
 function commands(): Candidate[] {
   return [
     ...COMMANDS.map(({ name, summary }) => ({ text: name, description: summary })),
+    ...DAEMONS.map(({ name, summary }) => ({ text: name, description: summary })),
     { text: "help", description: "print the help of a command" },
   ];
 }

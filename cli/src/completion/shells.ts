@@ -10,7 +10,7 @@ _sallyport() {
   local -a words=()
   for ((i = 0; i <= COMP_CWORD; i++)); do
     word=\${COMP_WORDS[i]}
-    if ((i == 0)) || [[ -z $rest || $rest == [[:space:]]* ]]; then words+=("$word"); else words[-1]+=$word; fi
+    if ((i == 0)) || [[ $rest == [[:space:]]* ]]; then words+=("$word"); else words[-1]+=$word; fi
     rest=\${rest#"\${rest%%[![:space:]]*}"}
     rest=\${rest#"$word"}
   done

@@ -5,7 +5,7 @@ import { FIELDS } from "../kinds/generated/fields.ts";
 import type { Field, Kind } from "../kinds/kind.ts";
 import { visible, visibleLines } from "../terminal/visible.ts";
 import { lineOf, wordsOfPath } from "./cell.ts";
-import { padded, textWidth } from "./text-width.ts";
+import { measureOf, type TextMeasure } from "./text-width.ts";
 
 /** A list below the entity. */
 export interface Related {
@@ -22,11 +22,13 @@ export interface Surroundings {
 
 const INDENT = "  ";
 
-export function description(kind: Kind, entity: Entity, { names, related }: Surroundings): string {
+export async function description(kind: Kind, entity: Entity, { names, related }: Surroundings): Promise<string> {
   const fields = new Map((FIELDS[kind.name] ?? []).map((field) => [field.name, field]));
   const { id, name, ...others } = entity;
   const ordered = { ...(name !== undefined && { name }), ...(id !== undefined && { id }), ...others };
+  const measure = await measureOf(keysIn(entity));
   const show: Shown = {
+    measure,
     value: (path, value) => namedValue(path, value, fields, names),
     // Keys of maps are whatever their users choose.
     label: (path, key) => (hasField(path, fields) ? capital(wordsOfPath(key)) : visible(key)),
@@ -36,10 +38,11 @@ export function description(kind: Kind, entity: Entity, { names, related }: Surr
     const text = titles.length === 0 ? "-" : [...titles, ...(hasMore ? ["…"] : [])].join(", ");
     return { label: `${capital(list.replaceAll("-", " "))}:`, text: visible(text) };
   });
-  return [...own, ...(lists.length === 0 ? "" : ["\n"]), ...aligned(lists, "")].join("");
+  return [...own, ...(lists.length === 0 ? "" : ["\n"]), ...aligned(lists, "", measure)].join("");
 }
 
 interface Shown {
+  readonly measure: TextMeasure;
   readonly value: (path: string, value: unknown) => unknown;
   readonly label: (path: string, key: string) => string;
 }
@@ -53,7 +56,7 @@ function linesOf(entity: Entity, prefix: string, indent: string, show: Shown): s
   const lines: string[] = [];
   let simple: Line[] = [];
   const flush = (): void => {
-    lines.push(...aligned(simple, indent));
+    lines.push(...aligned(simple, indent, show.measure));
     simple = [];
   };
   for (const [key, given] of Object.entries(entity)) {
@@ -87,9 +90,9 @@ function entryLines(entry: unknown, prefix: string, indent: string, show: Shown)
   return [`${indent}- ${first.trimStart()}`, ...others];
 }
 
-function aligned(lines: readonly Line[], indent: string): string[] {
-  const width = Math.max(0, ...lines.map(({ label }) => textWidth(label)));
-  return lines.map(({ label, text }) => `${indent}${padded(label, width)}  ${text}\n`);
+function aligned(lines: readonly Line[], indent: string, { width, padded }: TextMeasure): string[] {
+  const widest = Math.max(0, ...lines.map(({ label }) => width(label)));
+  return lines.map(({ label, text }) => `${indent}${padded(label, widest)}  ${text}\n`);
 }
 
 function hasField(path: string, fields: ReadonlyMap<string, Field>): boolean {
@@ -121,6 +124,12 @@ function namedValue(path: string, value: unknown, fields: ReadonlyMap<string, Fi
     });
   }
   return isObject(value) ? Object.fromEntries(Object.entries(value).map(([id, each]) => [named(id), each])) : value;
+}
+
+/** The keys of an object at every depth. */
+function keysIn(value: unknown): string[] {
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, each]) => [key, ...keysIn(each)]);
 }
 
 function isObject(value: unknown): value is Entity {

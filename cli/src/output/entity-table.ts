@@ -12,14 +12,14 @@ export interface EntityTableOptions {
   readonly hasHeading: boolean;
 }
 
-export function entityTable(
+export async function entityTable(
   kind: Kind,
   entities: readonly Entity[],
   { isWide, hasHeading }: EntityTableOptions,
   { stdout, env }: CommandContext,
-): string {
+): Promise<string> {
   const columns = columnsOf(kind, isWide);
-  return table(
+  return await table(
     columns.map(headingOf),
     entities.map((entity) => columns.map((path) => cell(entity, path))),
     {

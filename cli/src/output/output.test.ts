@@ -1,3 +1,4 @@
+import stringWidth from "string-width";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { kindOf } from "../kinds/find-kind.ts";
@@ -7,15 +8,14 @@ import { description } from "./description.ts";
 import { entityTable } from "./entity-table.ts";
 import { documentText, formatOf } from "./format.ts";
 import { table } from "./table.ts";
-import { textWidth } from "./text-width.ts";
 
 const HOSTILE = "web\u001b[2J\u0007\u009b31m\u202egnp.exe\nnext";
 const text = (value: unknown, format: string) =>
   documentText(value, formatOf(format) as Parameters<typeof documentText>[1], true);
 
 describe("tables", () => {
-  it("shorten the widest columns until they fit", () => {
-    const made = table(
+  it("shorten the widest columns until they fit", async () => {
+    const made = await table(
       ["NAME", "ROLES"],
       [
         ["a", "x".repeat(50)],
@@ -24,35 +24,37 @@ describe("tables", () => {
       { width: 30 },
     );
     const lines = made.trimEnd().split("\n");
-    expect(lines.map(textWidth).every((width) => width <= 30)).toBe(true);
+    expect(lines.map((line) => stringWidth(line)).every((width) => width <= 30)).toBe(true);
     expect(made).toContain("bbbbbbbbbbbb  short");
     expect(made).toContain("…");
   });
 
-  it("keep everything where there is no terminal", () => {
-    expect(table(["A"], [["x".repeat(500)]])).toContain("x".repeat(500));
+  it("keep everything where there is no terminal", async () => {
+    expect(await table(["A"], [["x".repeat(500)]])).toContain("x".repeat(500));
   });
 
-  it("count the columns of wide characters and of emoji", () => {
-    const [first = "", second = ""] = table(
-      ["N", "X"],
-      [
-        ["東京", "1"],
-        ["👩‍👩‍👧", "2"],
-      ],
-      { hasHeading: false },
+  it("count the columns of wide characters and of emoji", async () => {
+    const [first = "", second = ""] = (
+      await table(
+        ["N", "X"],
+        [
+          ["東京", "1"],
+          ["👩‍👩‍👧", "2"],
+        ],
+        { hasHeading: false },
+      )
     ).split("\n");
-    expect([textWidth(first), textWidth(second)]).toEqual([7, 7]);
-    expect(table(["N"], [["東京都千代田区"]], { width: 9, hasHeading: false })).toBe("東京都千…\n");
+    expect([stringWidth(first), stringWidth(second)]).toEqual([7, 7]);
+    expect(await table(["N"], [["東京都千代田区"]], { width: 9, hasHeading: false })).toBe("東京都千…\n");
   });
 
-  it("are marked on terminals only, and not against NO_COLOR", () => {
+  it("are marked on terminals only, and not against NO_COLOR", async () => {
     const rows = [{ name: "web", id: "1" }];
     const made = (env: Record<string, string>, terminal?: { columns: number }) =>
       entityTable(kindOf("service"), rows, { isWide: false, hasHeading: true }, testContext(env, terminal));
-    expect(made({}, { columns: 80 })).toContain("\u001b[1m");
-    expect(made({ NO_COLOR: "1" }, { columns: 80 })).not.toContain("\u001b");
-    expect(made({})).not.toContain("\u001b");
+    expect(await made({}, { columns: 80 })).toContain("\u001b[1m");
+    expect(await made({ NO_COLOR: "1" }, { columns: 80 })).not.toContain("\u001b");
+    expect(await made({})).not.toContain("\u001b");
   });
 });
 
@@ -61,8 +63,8 @@ describe("text of servers", () => {
     const entity = { id: "1", name: HOSTILE, tags: { [HOSTILE]: HOSTILE } };
     const kind = kindOf("service");
     const made = [
-      entityTable(kind, [entity], { isWide: true, hasHeading: true }, testContext()),
-      description(kind, entity, {
+      await entityTable(kind, [entity], { isWide: true, hasHeading: true }, testContext()),
+      await description(kind, entity, {
         names: new Map(),
         related: [{ name: "configs", titles: [HOSTILE], hasMore: false }],
       }),
@@ -84,7 +86,7 @@ describe("text of servers", () => {
 });
 
 describe("values", () => {
-  it("are shown with names in place of ids", () => {
+  it("are shown with names in place of ids", async () => {
     const policy = {
       identityRoles: ["@1", "#all"],
       identityRolesDisplay: [
@@ -98,7 +100,7 @@ describe("values", () => {
     expect(cell(policy, "service")).toBe("web");
     expect(cell(policy, "absent.path")).toBe("-");
     const names = new Map([["posture-check/9", "linux"]]);
-    const shown = description(
+    const shown = await description(
       kindOf("sp"),
       { ...policy, id: "5", name: "p", postureCheckRoles: ["@9"] },
       { names, related: [] },

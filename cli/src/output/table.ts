@@ -1,7 +1,7 @@
 /** Tables of text. */
 
 import { visible } from "../terminal/visible.ts";
-import { padded, shortened, textWidth } from "./text-width.ts";
+import { measureOf } from "./text-width.ts";
 
 const GAP = "  ";
 /** A column is not made narrower than this. */
@@ -16,21 +16,25 @@ export interface TableOptions {
 }
 
 /** Lines of a table. On a terminal that is too narrow the widest columns are shortened. */
-export function table(
+export async function table(
   headings: readonly string[],
   rows: readonly (readonly string[])[],
   { width, heading = (line) => line, hasHeading = true }: TableOptions = {},
-): string {
+): Promise<string> {
   const cells = rows.map((row) => row.map(visible));
+  const measure = await measureOf(cells.flat());
   const widths = fitted(
     headings.map((name, column) =>
-      cells.reduce((widest, row) => Math.max(widest, textWidth(row[column] ?? "")), hasHeading ? textWidth(name) : 0),
+      cells.reduce(
+        (widest, row) => Math.max(widest, measure.width(row[column] ?? "")),
+        hasHeading ? measure.width(name) : 0,
+      ),
     ),
     width,
   );
   const line = (row: readonly string[]): string =>
     row
-      .map((cell, column) => padded(shortened(cell, widths[column] ?? 0), widths[column] ?? 0))
+      .map((cell, column) => measure.padded(measure.shortened(cell, widths[column] ?? 0), widths[column] ?? 0))
       .join(GAP)
       .trimEnd();
   const lines = cells.map(line);

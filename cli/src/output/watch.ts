@@ -40,7 +40,7 @@ export async function watchEntities(
   async function print(entities: readonly Entity[], hasHeading: boolean): Promise<void> {
     const { stdout } = context;
     if (format.kind === "table")
-      stdout.write(entityTable(kind, entities, { isWide: format.isWide, hasHeading }, context));
+      stdout.write(await entityTable(kind, entities, { isWide: format.isWide, hasHeading }, context));
     else if (format.kind === "name")
       stdout.write(entities.map((each) => `${kind.name}/${visible(titleOf(each))}\n`).join(""));
     else

@@ -86,7 +86,7 @@ describe("completion with the names of the network", () => {
 
   it.skipIf(!has("fish"))("works in fish", () => {
     const offered = (line: string) =>
-      run("fish", ["--no-config"], `sallyport completion fish | source\ncomplete -C ${quoted(line)}\n`);
+      run("fish", ["--no-config", "-c", `sallyport completion fish | source\ncomplete -C ${quoted(line)}\n`], "");
     expect(offered("sallyport get serv")).toContain("services\tServices\n");
     expect(offered("sallyport get services we")).toBe("website\n");
     expect(offered("sallyport create sp x --service-roles @we")).toBe("@website\n");
