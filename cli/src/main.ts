@@ -50,5 +50,9 @@ if (import.meta.main) {
   }
   const stop = new AbortController();
   process.once("SIGINT", () => stop.abort());
-  process.exitCode = await main(process.argv.slice(2), { env, stdin, stdout, stderr, signal: stop.signal });
+  const context = { env, stdin, stdout, stderr, signal: stop.signal };
+  // Not awaited: packed, the files of commands import this one, and would wait for its end.
+  void main(process.argv.slice(2), context).then((status) => {
+    process.exitCode = status;
+  });
 }

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
@@ -15,7 +15,7 @@ describe("sallyport as one of the programs of a network", () => {
     const { status, stdout } = spawnSync(process.execPath, [MAIN, name, "--version"], { encoding: "utf8" });
     expect([status, stdout]).toEqual([0, expect.stringMatching(new RegExp(`^sallyport-${name} \\d+\\.\\d+`))]);
     const help = spawnSync(process.execPath, [MAIN, "help", name], { encoding: "utf8" });
-    expect(help.stdout).toMatch(new RegExp(`^usage: sallyport-${name} `, "i"));
+    expect(help.stdout).toContain(`sallyport-${name} `);
   });
 
   it("ends as the program does, with its messages", () => {
@@ -34,22 +34,14 @@ describe("sallyport as one of the programs of a network", () => {
     expect(stderr).toContain("none.yml");
   });
 
-  it.skipIf(process.platform !== "linux")("is the program, with the same process id and its signals", async () => {
-    const file = join(folder, "controller.yml");
-    const child = spawn(
-      process.execPath,
-      [MAIN, "controller", "init", "--dir", join(folder, "ctrl"), "--host", "localhost"],
-      {
-        stdio: ["ignore", "pipe", "pipe"],
-        env: { ...process.env, SALLYPORT_ADMIN_USERNAME: "admin", SALLYPORT_ADMIN_PASSWORD: "correct-horse" },
-      },
-    );
-    await once(child.stdout, "data");
-    const line = readFileSync(`/proc/${child.pid}/cmdline`, "utf8").split("\0");
-    expect(line.some((part) => part.endsWith("controller/src/main.ts"))).toBe(true);
-    expect(file).toContain(folder);
+  it("is the program, with the same process id and its signals", async () => {
+    symlinkSync(MAIN, join(folder, "sallyport"));
+    writeFileSync(join(folder, "sallyport-router"), '#!/bin/sh\necho "$$ $*"\nexec sleep 60\n', { mode: 0o755 });
+    const child = spawn(process.execPath, [join(folder, "sallyport"), "router", "a b", "--x"]);
+    const [said] = await once(child.stdout, "data");
+    expect(String(said)).toBe(`${child.pid} a b --x\n`);
     child.kill("SIGTERM");
     await once(child, "close");
-    expect(child.signalCode ?? child.exitCode).not.toBeNull();
+    expect(child.signalCode).toBe("SIGTERM");
   });
 });
