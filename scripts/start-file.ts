@@ -30,7 +30,8 @@ export function nodeFlags(source: string): string[] {
 const CACHE = `
   var fs = process.getBuiltinModule("node:fs");
   var cache = process.env.XDG_CACHE_HOME || (process.env.HOME && process.env.HOME + "/.cache");
-  if (cache && fs.existsSync(cache) && fs.statSync(cache).uid === process.getuid()) process.getBuiltinModule("node:module").enableCompileCache(cache + "/sallyport");`;
+  if (cache && fs.existsSync(cache) && fs.statSync(cache).uid === process.getuid())
+    process.getBuiltinModule("node:module").enableCompileCache(cache + "/sallyport");`;
 
 /** The text of a start file, in syntax that Node 10 can read. */
 export function startFile({ program, source, engines, main, isShortLived = false }: StartFile): string {
