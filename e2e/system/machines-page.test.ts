@@ -45,13 +45,7 @@ async function script(): Promise<string> {
       if (line.startsWith("sallyport why")) return [`${line} || true`];
       return [line];
     });
-  return [
-    "set -euo pipefail",
-    "trap 'kill $(jobs -p)' EXIT",
-    ...lines,
-    "sallyport why laptop web",
-    "echo the page ends",
-  ].join("\n");
+  return ["set -euo pipefail", "trap 'kill $(jobs -p)' EXIT", ...lines, "sallyport why laptop web"].join("\n");
 }
 
 it("leads from nothing to a web server on the overlay, with the program's own command line", async () => {
@@ -69,6 +63,5 @@ it("leads from nothing to a web server on the overlay, with the program's own co
   await shell.line(/^laptop cannot dial web$/);
   await shell.line(/hello from the overlay/);
   await shell.line(/^laptop can dial web$/);
-  await shell.line(/^the page ends$/);
   expect(await shell.exited).toBe(0);
 }, 240_000);

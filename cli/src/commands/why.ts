@@ -96,6 +96,6 @@ async function show(answer: WhyAnswer, { output, all }: WhyOptions, { stdout, en
   else {
     const width = output.isWide ? undefined : widthOf(stdout);
     const emphasis = (text: string) => bold(text, hasColours(stdout, env));
-    stdout.write(whyText(answer, { isComplete: all === true, width, emphasis }));
+    stdout.write(await whyText(answer, { isComplete: all === true, width, emphasis }));
   }
 }

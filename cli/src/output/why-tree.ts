@@ -24,7 +24,7 @@ export interface WhyTextOptions {
 }
 
 /** What stands in the way first, what fixes it, then all checks and the last failed dials. */
-export function whyText(answer: WhyAnswer, { isComplete, width, emphasis }: WhyTextOptions): string {
+export async function whyText(answer: WhyAnswer, { isComplete, width, emphasis }: WhyTextOptions): Promise<string> {
   const { allowed, type, identity, service, firstProblem, lastFailedDials } = answer;
   const verb = `${allowed ? "can" : "cannot"} ${type === "Dial" ? "dial" : "host"}`;
   const lines = [emphasis(visible(`${identity.name} ${verb} ${service.name}`))];
@@ -36,10 +36,10 @@ export function whyText(answer: WhyAnswer, { isComplete, width, emphasis }: WhyT
     }
   }
   const rows = answer.checks.flatMap((check) => rowsOf(check, "", isComplete));
-  const parts = [`${lines.join("\n")}\n`, table(["CHECK", "", ""], rows, { width, heading: emphasis })];
+  const parts = [`${lines.join("\n")}\n`, await table(["CHECK", "", ""], rows, { width, heading: emphasis })];
   if (lastFailedDials.length > 0) {
     const dials = lastFailedDials.map(({ at, count, code, message }) => [at, String(count), code, message]);
-    parts.push(table(["LAST FAILED", "TIMES", "CODE", "MESSAGE"], dials, { width, heading: emphasis }));
+    parts.push(await table(["LAST FAILED", "TIMES", "CODE", "MESSAGE"], dials, { width, heading: emphasis }));
   }
   return parts.join("\n");
 }

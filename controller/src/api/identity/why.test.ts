@@ -111,7 +111,7 @@ it("takes what the answer says to create, and then says yes", async () => {
   const pairs = Array.from({ length: options.length / 2 }, (_, at) => options.slice(at * 2, at * 2 + 2));
   const body = Object.fromEntries(
     pairs.map(([option, value]) => {
-      const field = option.slice(2);
+      const field = option.slice(2).replaceAll(/-([a-z])/g, (_: string, letter: string) => letter.toUpperCase());
       const text = value.replaceAll("'", "");
       return [field, field.endsWith("Roles") ? text.split(",") : text];
     }),
