@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { authPolicy } from "../../controller/src/api/testing/auth-policy.ts";
+import { oneTimeCode } from "../network/login/one-time-code.ts";
 import { type Network, startNetwork } from "../network/network.ts";
-import { oneTimeCode } from "../network/one-time-code.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
 const EXECUTABLE = process.env.SALLYPORT_CHROMIUM;

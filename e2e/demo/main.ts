@@ -8,7 +8,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Context } from "@sallyport/sdk";
-import { loginsOf } from "../network/logins.ts";
+import { loginsOf } from "../network/login/logins.ts";
 import { declareService, startNetwork } from "../network/network.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -101,9 +101,9 @@ async function demo(): Promise<void> {
 The network stays up. Try, in another terminal:
 
   curl http://127.0.0.1:${(entrance.address() as AddressInfo).port}/
-  node_modules/.bin/sallyport login localhost:${network.port} -u admin     (the password is ${network.adminPassword})
-  node_modules/.bin/sallyport get edge-routers
-  node_modules/.bin/sallyport why ${SERVICE}-client ${SERVICE}
+  npx sallyport login localhost:${network.port} -u admin     (the password is ${network.adminPassword})
+  npx sallyport get edge-routers
+  npx sallyport why ${SERVICE}-client ${SERVICE}
 
 Logs and files are in ${folder}. Ctrl-C stops everything and removes them.`);
   await new Promise<void>((resolve) => cleanup.push(async () => resolve()));

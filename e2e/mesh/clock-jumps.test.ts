@@ -6,7 +6,7 @@ import { exchange } from "../network/bytes.ts";
 import { type Disturbance, exchangeUnder } from "../network/cuts.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
-import type { LoginKind } from "../network/logins.ts";
+import type { LoginKind } from "../network/login/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 

@@ -4,7 +4,7 @@ import { type ApiClient, createClient } from "@sallyport/api";
 import { enroll } from "@sallyport/sdk";
 import { x509 } from "@sallyport/wire";
 import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
-import { chosenLogin, type LoginKind, withLogin } from "./logins.ts";
+import { chosenLogin, type LoginKind, withLogin } from "./login/logins.ts";
 import { accepts, Program } from "./program.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");

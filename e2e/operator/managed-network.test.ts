@@ -13,7 +13,7 @@ import { conditionOf } from "../../operator/src/kube/conditions.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../../operator/src/kube/kinds.ts";
 import type { KindReconciler } from "../../operator/src/loop/kind-reconciler.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { loginOfRun } from "../network/logins.ts";
+import { loginOfRun } from "../network/login/logins.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { ControllerPods } from "./controller-pods.ts";
 

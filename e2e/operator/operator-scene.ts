@@ -4,7 +4,7 @@ import { startTestController, type TestController } from "../../controller/src/a
 import { KINDS } from "../../operator/src/kube/kinds.ts";
 import type { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
 import { type StartOptions, startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { loginOfRun } from "../network/logins.ts";
+import { loginOfRun } from "../network/login/logins.ts";
 import { TcpWay } from "../network/tcp-way.ts";
 import { ENTITY_PATHS } from "./entity-paths.ts";
 

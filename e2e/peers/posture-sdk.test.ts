@@ -6,7 +6,7 @@ import type { ApiClient } from "@sallyport/api";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
-import { loggedIn } from "../network/identity-file.ts";
+import { loggedIn } from "../network/login/identity-file.ts";
 import { administrator, startNetwork } from "../network/network.ts";
 import { PeerCli } from "../network/openziti/peer-cli.ts";
 import { startPeerNetwork } from "../network/openziti/peer-network.ts";

@@ -4,7 +4,7 @@ import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
-import { credentialsOf } from "../network/identity-file.ts";
+import { credentialsOf } from "../network/login/identity-file.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import { PeerCli } from "../network/openziti/peer-cli.ts";
 import { peerRouterFile } from "../network/openziti/peer-network.ts";

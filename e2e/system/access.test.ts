@@ -7,8 +7,8 @@ import { Context, type EdgeConnection, type IdentityFile } from "@sallyport/sdk"
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../network/eventually.ts";
-import { pem } from "../network/identity-file.ts";
-import { endSessionsOf } from "../network/logins.ts";
+import { pem } from "../network/login/identity-file.ts";
+import { endSessionsOf } from "../network/login/logins.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";

@@ -7,7 +7,7 @@ import { runInNewContext } from "node:vm";
 import { Context, type EdgeConnection, type ServiceListener } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../network/eventually.ts";
-import { endSessionsOf, sessionsOf } from "../network/logins.ts";
+import { endSessionsOf, sessionsOf } from "../network/login/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
-import { sessionsOf } from "../network/logins.ts";
+import { sessionsOf } from "../network/login/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 

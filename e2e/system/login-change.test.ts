@@ -6,8 +6,8 @@ import { NetworkConnection } from "../../operator/src/controller-client/connecti
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
-import { credentialsOf } from "../network/identity-file.ts";
-import { endSessionsOf, type LoginKind, loginsOf } from "../network/logins.ts";
+import { credentialsOf } from "../network/login/identity-file.ts";
+import { endSessionsOf, type LoginKind, loginsOf } from "../network/login/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 

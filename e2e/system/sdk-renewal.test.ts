@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
-import { credentialsOf } from "../network/identity-file.ts";
+import { credentialsOf } from "../network/login/identity-file.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 

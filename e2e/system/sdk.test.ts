@@ -5,8 +5,8 @@ import { Context, type EdgeConnection, type IdentityFile, type ServiceListener }
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
-import { pem } from "../network/identity-file.ts";
-import { loginOfRun, loginsOf } from "../network/logins.ts";
+import { pem } from "../network/login/identity-file.ts";
+import { loginOfRun, loginsOf } from "../network/login/logins.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 

@@ -5,7 +5,7 @@ import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp, receive, startEcho, startTcpServer, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
-import { loginOfRun, loginsOf } from "../network/logins.ts";
+import { loginOfRun, loginsOf } from "../network/login/logins.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import { accepts, type Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, it } from "vitest";
-import { CODE_STEP_MS, oneTimeCode } from "../../network/one-time-code.ts";
+import { CODE_STEP_MS, oneTimeCode } from "../../network/login/one-time-code.ts";
 import { type Both, CLIENT, type Step } from "./ask.ts";
 
 const PASSWORD = "correct horse";

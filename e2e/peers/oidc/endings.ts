@@ -1,7 +1,7 @@
 import { pause } from "@sallyport/async";
 import { expect } from "vitest";
 import { eventually } from "../../network/eventually.ts";
-import { sessionsOf } from "../../network/logins.ts";
+import { sessionsOf } from "../../network/login/logins.ts";
 import { carries, type OidcNetwork, type Pair, Stream, type Whose } from "./network.ts";
 
 /** In this time several beats of an open stream come back. */

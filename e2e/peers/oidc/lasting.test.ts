@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../../network/eventually.ts";
-import { sessionsOf } from "../../network/logins.ts";
+import { sessionsOf } from "../../network/login/logins.ts";
 import { peer } from "../peer.ts";
 import { each, losesItsRights, losesItsSession } from "./endings.ts";
 import { carries, OidcNetwork, type Pair, Stream } from "./network.ts";

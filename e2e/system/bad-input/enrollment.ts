@@ -3,7 +3,7 @@ import { Context, enroll } from "@sallyport/sdk";
 import { createCsr, createKeyPair } from "@sallyport/wire";
 import { describe, expect, it } from "vitest";
 import { eventually } from "../../network/eventually.ts";
-import { pem } from "../../network/identity-file.ts";
+import { pem } from "../../network/login/identity-file.ts";
 import type { RawAnswer } from "../../network/raw-peer.ts";
 import { errorOf, valuesOf } from "./requests.ts";
 import type { Site } from "./site.ts";

@@ -6,7 +6,7 @@ import { expect } from "vitest";
 import { exchange } from "../../network/bytes.ts";
 import { eventually } from "../../network/eventually.ts";
 import { hostEcho } from "../../network/hosted-echo.ts";
-import { credentialsOf } from "../../network/identity-file.ts";
+import { credentialsOf } from "../../network/login/identity-file.ts";
 import { declareService, type Network, startNetwork } from "../../network/network.ts";
 import type { Program } from "../../network/program.ts";
 import {

@@ -6,7 +6,7 @@ import { enroll } from "@sallyport/sdk";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Cli } from "../../network/cli.ts";
-import { credentialsOf } from "../../network/identity-file.ts";
+import { credentialsOf } from "../../network/login/identity-file.ts";
 import { declareService, type Network, startNetwork } from "../../network/network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 

@@ -3,7 +3,7 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Cli } from "../../network/cli.ts";
-import { credentialsOf } from "../../network/identity-file.ts";
+import { credentialsOf } from "../../network/login/identity-file.ts";
 import { declareService, type Network, startNetwork } from "../../network/network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 

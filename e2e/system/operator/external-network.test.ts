@@ -17,7 +17,7 @@ import { type Condition, conditionOf, healthOf } from "../../../operator/src/kub
 import { KINDS } from "../../../operator/src/kube/kinds.ts";
 import type { KindReconciler } from "../../../operator/src/loop/kind-reconciler.ts";
 import { startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
-import { pem } from "../../network/identity-file.ts";
+import { pem } from "../../network/login/identity-file.ts";
 import { TcpWay } from "../../network/tcp-way.ts";
 
 let controller: TestController;
