@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { pause } from "@sallyport/async";
 import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
-import type { LoginKind } from "../../e2e/network/logins.ts";
+import type { LoginKind } from "../../e2e/network/login/logins.ts";
 import { declareService, type Network, type NetworkOptions, startNetwork } from "../../e2e/network/network.ts";
 import { PeerCli } from "../../e2e/network/openziti/peer-cli.ts";
 import { type PeerNetwork, startPeerNetwork } from "../../e2e/network/openziti/peer-network.ts";

@@ -1,4 +1,5 @@
 /** What a command ends with, and the errors that say so. */
+import { nearestName } from "@sallyport/config-file/nearest-name";
 
 /** Exit statuses, as `sallyport --help` lists them. */
 export const ExitStatus = {
@@ -29,4 +30,10 @@ export class UsageError extends CommandError {
   constructor(message: string) {
     super(message, ExitStatus.Usage);
   }
+}
+
+/** What a message says after an unknown word: the nearest known one, or else `otherwise`. */
+export function wordHint(word: string, known: readonly string[], otherwise: string): string {
+  const nearest = nearestName(word, known);
+  return nearest === undefined ? otherwise : `did you mean '${nearest}'?`;
 }

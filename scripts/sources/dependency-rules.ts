@@ -164,7 +164,7 @@ export const RULES: readonly DependencyRule[] = [
   {
     from: "packages/program/",
     may: [],
-    packages: ["node:fs", "pino"],
+    packages: ["node:fs", "node:fs/promises", "node:path", "pino"],
     why: "what every program does around its work knows nothing of that work",
   },
   {

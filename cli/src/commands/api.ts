@@ -2,6 +2,7 @@ import { ROUTES, reportedError } from "@sallyport/api/client";
 import { nearestName } from "@sallyport/config-file/nearest-name";
 import type { CommandContext } from "../context.ts";
 import { CommandError, ExitStatus, UsageError } from "../errors.ts";
+import { METHODS } from "../network/api-paths.ts";
 import { withNetwork } from "../network/open-network.ts";
 import { givenText } from "../terminal/given-text.ts";
 import { visibleLines } from "../terminal/visible.ts";
@@ -12,8 +13,6 @@ interface ApiOptions extends NetworkOption {
   readonly data?: string;
   readonly include?: true;
 }
-
-const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 const HELP = `
 A path that begins with none of /edge, /fabric, /oidc, /.well-known, /health-checks and /metrics is one of the Management API: /identities is

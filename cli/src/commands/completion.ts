@@ -1,6 +1,5 @@
-import { nearestName } from "@sallyport/config-file/nearest-name";
 import { SHELLS, shellScript } from "../completion/shells.ts";
-import { UsageError } from "../errors.ts";
+import { UsageError, wordHint } from "../errors.ts";
 import type { Configure } from "./configure.ts";
 
 const HELP = `
@@ -25,9 +24,7 @@ export const configureCompletion: Configure = (command, context) => {
     .action((given: string) => {
       const shell = SHELLS.find((each) => each === given);
       if (shell === undefined) {
-        const nearest = nearestName(given, SHELLS);
-        const hint = nearest === undefined ? `expected ${SHELLS.join(", ")}` : `did you mean '${nearest}'?`;
-        throw new UsageError(`unknown shell '${given}': ${hint}`);
+        throw new UsageError(`unknown shell '${given}': ${wordHint(given, SHELLS, `expected ${SHELLS.join(", ")}`)}`);
       }
       context.stdout.write(shellScript(shell));
     });

@@ -1,6 +1,5 @@
-import { nearestName } from "@sallyport/config-file/nearest-name";
 import type { CommandContext } from "../context.ts";
-import { UsageError } from "../errors.ts";
+import { UsageError, wordHint } from "../errors.ts";
 import { typeText } from "../kinds/field-text.ts";
 import { kindOf, wordsOf } from "../kinds/find-kind.ts";
 import { FIELDS } from "../kinds/generated/fields.ts";
@@ -60,11 +59,8 @@ async function fieldText(kind: Kind, path: string, context: CommandContext): Pro
   if (field !== undefined) return `${kind.name}.${path}\n${await details(field)}`;
   const below = fields.filter(({ name }) => name.startsWith(`${path}.`));
   if (below.length > 0) return await fieldTable(below, context);
-  const nearest = nearestName(
-    path,
-    fields.map(({ name }) => name),
-  );
-  const hint = nearest === undefined ? `'sallyport explain ${kind.name}' lists them` : `did you mean '${nearest}'?`;
+  const known = fields.map(({ name }) => name);
+  const hint = wordHint(path, known, `'sallyport explain ${kind.name}' lists them`);
   throw new UsageError(`${kind.name} has no field '${path}': ${hint}`);
 }
 

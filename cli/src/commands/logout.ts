@@ -1,5 +1,6 @@
 import { errorText } from "@sallyport/async";
 import { ApiCaller } from "../network/api-caller.ts";
+import { MANAGEMENT_API } from "../network/api-paths.ts";
 import { loginMaterial } from "../network/login-material.ts";
 import { NetworkStore } from "../network/saved-network.ts";
 import { visible } from "../terminal/visible.ts";
@@ -27,7 +28,7 @@ export const configureLogout: Configure = (command, context) => {
         const caller = new ApiCaller({ controller: saved.controller, ca: saved.ca, cert, key }, context.signal);
         caller.useSession(session.token);
         try {
-          await caller.send({ method: "DELETE", path: "/edge/management/v1/current-api-session" });
+          await caller.send({ method: "DELETE", path: `${MANAGEMENT_API}/current-api-session` });
         } catch (error) {
           context.stderr.write(
             `sallyport: warning: the session was not ended, and ends by itself when it is not used: ${visible(errorText(error))}\n`,

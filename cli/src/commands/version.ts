@@ -1,4 +1,5 @@
 import type { ApiAnswer } from "../network/api-caller.ts";
+import { MANAGEMENT_API } from "../network/api-paths.ts";
 import { withNetwork } from "../network/open-network.ts";
 import { NetworkStore } from "../network/saved-network.ts";
 import { documentText } from "../output/format.ts";
@@ -51,7 +52,7 @@ async function asked(caller: {
   send(request: { method: string; path: string }): Promise<ApiAnswer>;
   json(request: { method: string; path: string }): Promise<{ readonly data: unknown }>;
 }) {
-  const path = "/edge/management/v1/version";
+  const path = `${MANAGEMENT_API}/version`;
   const { headers } = await caller.send({ method: "GET", path });
   const { data } = await caller.json({ method: "GET", path });
   const { version, capabilities } = data as { version?: string; capabilities?: readonly string[] | null };

@@ -1,4 +1,5 @@
 import type { Entity } from "../entities/entity.ts";
+import { MANAGEMENT_API } from "../network/api-paths.ts";
 import { withNetwork } from "../network/open-network.ts";
 import { documentText } from "../output/format.ts";
 import { table } from "../output/table.ts";
@@ -17,9 +18,8 @@ export const configureWhoami: Configure = (command, context) => {
     .addHelpText("after", EXAMPLES)
     .action(async ({ network, output }: NetworkOption & OutputOption) => {
       await withNetwork(network, context, async ({ name, saved, caller }) => {
-        const base = "/edge/management/v1";
-        const { data: identity } = await caller.json({ method: "GET", path: `${base}/current-identity` });
-        const { data: session } = await caller.json({ method: "GET", path: `${base}/current-api-session` });
+        const { data: identity } = await caller.json({ method: "GET", path: `${MANAGEMENT_API}/current-identity` });
+        const { data: session } = await caller.json({ method: "GET", path: `${MANAGEMENT_API}/current-api-session` });
         const { name: identityName, id, isAdmin } = identity as Entity;
         const shown = {
           network: name,

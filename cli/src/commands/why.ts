@@ -2,6 +2,7 @@ import { Option } from "commander";
 import type { CommandContext } from "../context.ts";
 import { CommandError, UsageError } from "../errors.ts";
 import { ApiCaller } from "../network/api-caller.ts";
+import { CLIENT_API, MANAGEMENT_API } from "../network/api-paths.ts";
 import { authenticate } from "../network/authenticate.ts";
 import { identityFile } from "../network/login-material.ts";
 import { withNetwork } from "../network/open-network.ts";
@@ -61,7 +62,7 @@ async function asked(
   if (identity === undefined || service === undefined || more.length > 0) {
     throw new UsageError("expected an identity and a service: sallyport why IDENTITY SERVICE");
   }
-  const path = `/edge/management/v1/identities/${encodeURIComponent(identity)}/why/${encodeURIComponent(service)}`;
+  const path = `${MANAGEMENT_API}/identities/${encodeURIComponent(identity)}/why/${encodeURIComponent(service)}`;
   return await withNetwork(network, context, async ({ caller }) => {
     return (await caller.json({ method: "GET", path, query: { type } })).data as WhyAnswer;
   });
@@ -82,10 +83,10 @@ async function own(
   const caller = new ApiCaller({ controller, ca, cert, key }, context.signal);
   try {
     await authenticate(caller, { method: "cert" }, context);
-    const path = `/edge/client/v1/services/${encodeURIComponent(service)}/why`;
+    const path = `${CLIENT_API}/services/${encodeURIComponent(service)}/why`;
     return (await caller.json({ method: "GET", path, query: { type } })).data as WhyAnswer;
   } finally {
-    await caller.json({ method: "DELETE", path: "/edge/client/v1/current-api-session" }).catch(() => undefined);
+    await caller.json({ method: "DELETE", path: `${CLIENT_API}/current-api-session` }).catch(() => undefined);
     caller.close();
   }
 }

@@ -3,9 +3,11 @@ import type { CommandContext } from "../context.ts";
 import { kindsWith, wordsOf } from "../kinds/find-kind.ts";
 import { KINDS } from "../kinds/generated/kinds.ts";
 import type { Action } from "../kinds/kind.ts";
+import { METHODS } from "../network/api-paths.ts";
 import { NetworkStore } from "../network/saved-network.ts";
 import type { Candidate, Offer } from "./candidate.ts";
 import { type Asked, namesLike } from "./live-names.ts";
+import { SHELLS } from "./shells.ts";
 
 /** What a kind has to be capable of for a command, where it is more than to be listed. */
 const ACTIONS: Readonly<Record<string, Action>> = { create: "create", patch: "patch", edit: "patch", delete: "delete" };
@@ -34,11 +36,11 @@ export async function argumentOffer(place: ArgumentPlace, asked: Asked, context:
     case "network":
       return (await new NetworkStore(context.env).names()).map((text) => ({ text }));
     case "method":
-      return ["GET", "POST", "PUT", "PATCH", "DELETE"].map((text) => ({ text }));
+      return METHODS.map((text) => ({ text }));
     case "path":
       return await paths(given[0]?.toUpperCase() ?? "", asked.begin);
     case "shell":
-      return ["bash", "zsh", "fish"].map((text) => ({ text }));
+      return SHELLS.map((text) => ({ text }));
     default:
       return [];
   }

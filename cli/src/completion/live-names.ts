@@ -4,6 +4,7 @@ import { titleOf } from "../entities/entity.ts";
 import { quoted } from "../entities/filter-text.ts";
 import { listEntities, listPath } from "../entities/list.ts";
 import type { Kind } from "../kinds/kind.ts";
+import { MANAGEMENT_API } from "../network/api-paths.ts";
 import { withNetwork } from "../network/open-network.ts";
 
 /** A user waits at the keyboard. */
@@ -36,7 +37,7 @@ export async function attributesLike(
   if (!WITH_ATTRIBUTES.includes(kind)) return [];
   const list = { plural: "role attributes", isPaged: true, hasName: false };
   const found = await quietly(network, context, async (caller) => {
-    const path = `/edge/management/v1/${kind}-role-attributes`;
+    const path = `${MANAGEMENT_API}/${kind}-role-attributes`;
     return (await listPath(path, list, { limit: MAX_NAMES }, caller)).map(String);
   });
   return found.filter((attribute) => attribute.startsWith(begin));

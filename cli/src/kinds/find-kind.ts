@@ -1,6 +1,5 @@
 /** Kinds by the words that users write. */
-import { nearestName } from "@sallyport/config-file/nearest-name";
-import { UsageError } from "../errors.ts";
+import { UsageError, wordHint } from "../errors.ts";
 import { KINDS } from "./generated/kinds.ts";
 import type { Action, Kind } from "./kind.ts";
 
@@ -20,11 +19,8 @@ export function kindOf(word: string, action?: Action): Kind {
   const kind = KINDS.find((each) => wordsOf(each).includes(wanted));
   const able = action === undefined ? KINDS : kindsWith(action);
   if (kind === undefined) {
-    const nearest = nearestName(
-      wanted,
-      able.flatMap((each) => wordsOf(each)),
-    );
-    const hint = nearest === undefined ? "'sallyport explain' lists the kinds" : `did you mean '${nearest}'?`;
+    const known = able.flatMap((each) => wordsOf(each));
+    const hint = wordHint(wanted, known, "'sallyport explain' lists the kinds");
     throw new UsageError(`unknown kind '${word}': ${hint}`);
   }
   if (!able.includes(kind)) throw new UsageError(`the API has no operation to ${action} ${kind.plural}`);

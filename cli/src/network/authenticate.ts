@@ -4,9 +4,8 @@ import type { CommandContext } from "../context.ts";
 import { CommandError, ExitStatus } from "../errors.ts";
 import { ask, canAsk } from "../terminal/questions.ts";
 import type { ApiCaller } from "./api-caller.ts";
+import { MANAGEMENT_API } from "./api-paths.ts";
 import type { SavedSession } from "./saved-network.ts";
-
-const BASE = "/edge/management/v1";
 
 /** What proves who the user is. */
 export type Proof =
@@ -52,7 +51,7 @@ async function begin(caller: ApiCaller, proof: Proof): Promise<NewSession> {
   const body = method === "password" ? { username: proof.username, password: proof.password } : {};
   const headers = method === "ext-jwt" ? { authorization: `Bearer ${proof.token}` } : {};
   try {
-    const path = `${BASE}/authenticate`;
+    const path = `${MANAGEMENT_API}/authenticate`;
     const { data } = await caller.json({ method: "POST", path, query: { method }, body, headers });
     return data as NewSession;
   } catch (error) {
@@ -77,7 +76,7 @@ async function proveCode(caller: ApiCaller, context: CommandContext): Promise<vo
     const code = (await ask(question, context)).trim();
     if (code === "") continue;
     try {
-      await caller.json({ method: "POST", path: `${BASE}/authenticate/mfa`, body: { code } });
+      await caller.json({ method: "POST", path: `${MANAGEMENT_API}/authenticate/mfa`, body: { code } });
       return;
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== "MFA_INVALID_TOKEN") throw error;

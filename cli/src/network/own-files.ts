@@ -1,7 +1,8 @@
 /** Files with secrets, which only their owner can read. */
 import { randomUUID } from "node:crypto";
-import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { FolderError, makeFolder } from "@sallyport/program/make-folder";
 import { CommandError } from "../errors.ts";
 
 const FOLDER_MODE = 0o700;
@@ -28,7 +29,7 @@ export async function isForeign(file: string): Promise<boolean> {
 export async function writeOwn(file: string, text: string): Promise<void> {
   const beside = `${file}.${randomUUID()}.new`;
   try {
-    await makeFolder(dirname(file));
+    await makeFolder(dirname(file), FOLDER_MODE, FOLDER_MODE);
     const handle = await open(beside, "wx", FILE_MODE);
     try {
       await handle.writeFile(text);
@@ -39,7 +40,9 @@ export async function writeOwn(file: string, text: string): Promise<void> {
     await rename(beside, file);
   } catch (error) {
     await rm(beside, { force: true }).catch(() => undefined);
-    throw error instanceof CommandError ? error : cannot("write", file, error);
+    throw error instanceof FolderError
+      ? cannot("make the folder", error.folder, error.cause)
+      : cannot("write", file, error);
   }
 }
 
@@ -47,17 +50,6 @@ export async function writeOwn(file: string, text: string): Promise<void> {
 export async function removeOwn(file: string): Promise<void> {
   await rm(file, { force: true }).catch((error: unknown) => {
     throw cannot("remove", file, error);
-  });
-}
-
-/** One level after the other: Node's recursive way never ends below `/proc`. */
-async function makeFolder(folder: string): Promise<void> {
-  const found = await stat(folder).catch(() => undefined);
-  if (found?.isDirectory()) return;
-  const parent = dirname(folder);
-  if (parent !== folder) await makeFolder(parent);
-  await mkdir(folder, FOLDER_MODE).catch((error: unknown) => {
-    if (codeOf(error) !== "EEXIST") throw cannot("make the folder", folder, error);
   });
 }
 

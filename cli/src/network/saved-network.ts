@@ -1,8 +1,7 @@
 /** The networks that the user is logged in to: one file each below the folder of settings. */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { nearestName } from "@sallyport/config-file/nearest-name";
-import { CommandError, ExitStatus, UsageError } from "../errors.ts";
+import { CommandError, ExitStatus, UsageError, wordHint } from "../errors.ts";
 import { isForeign, readOwn, removeOwn, settingsFolder, writeOwn } from "./own-files.ts";
 
 /** How a login proves who the user is. Files are read again when a session has ended. */
@@ -89,13 +88,9 @@ export class NetworkStore {
     const text = await readOwn(file);
     if (text === undefined) {
       const names = await this.names();
-      const nearest = nearestName(name, names);
-      const hint =
-        nearest !== undefined
-          ? `did you mean '${nearest}'?`
-          : names.length > 0
-            ? `there are ${names.join(", ")}`
-            : "log in with 'sallyport login https://HOST:PORT'";
+      const otherwise =
+        names.length > 0 ? `there are ${names.join(", ")}` : "log in with 'sallyport login https://HOST:PORT'";
+      const hint = wordHint(name, names, otherwise);
       throw new CommandError(`no network '${name}' is saved: ${hint}`, ExitStatus.LoggedOut);
     }
     const network = savedNetwork(text);

@@ -8,13 +8,13 @@ import {
   readControllerConfigFile,
   writeControllerConfig,
 } from "@sallyport/controller-config";
+import { makeFolder } from "@sallyport/program/make-folder";
 import { hashPassword } from "../auth/password.ts";
 import { loadNetworkKeys, saveNetworkKeys } from "../certificates/network-keys.ts";
 import { hostsOf, lifetimes, secretKeyFile, storeLocation } from "../config/settings.ts";
 import { hasAdmin, seed, seedAdmin } from "../model/seeds.ts";
 import { createPkiMaterial } from "../pki/material.ts";
 import { openStore, type Store } from "../store/database.ts";
-import { makeFolder } from "../store/make-folder.ts";
 import { isReachable } from "../store/postgres/postgres-binaries.ts";
 import { postgresUser } from "../store/postgres/postgres-process.ts";
 import { createSecretKeyFile, KeyVault, loadSecrets, SECRET_KEY_VARIABLE } from "../store/secrets.ts";

@@ -1,8 +1,8 @@
 import { dirname, isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
 import { apiError, fieldError } from "@sallyport/api";
+import { makeFolder } from "@sallyport/program/make-folder";
 import { BackupError } from "../../store/backup/backup-file.ts";
 import { writeBackup } from "../../store/backup/write-backup.ts";
-import { makeFolder } from "../../store/make-folder.ts";
 import type { ModelContext } from "../context.ts";
 
 /** How far apart snapshots are made. */

@@ -7,8 +7,8 @@ import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { Backoff } from "@sallyport/async";
+import { makeFolder } from "@sallyport/program/make-folder";
 import type { Logger } from "@sallyport/wire";
-import { makeFolder } from "../make-folder.ts";
 import { findPostgresBinaries, isReachable } from "./postgres-binaries.ts";
 import {
   forgetOtherProgram,
