@@ -7,7 +7,7 @@ const shared = { ...project, testTimeout: 30_000, hookTimeout: 60_000 } as const
 const leaveNothing = [
   "scripts/**/*.test.ts",
   "images/**/*.test.ts",
-  "{controller,operator,cli,packages/{api,config-file,controller-config,router-config,posture}}/src/**/*.test.ts",
+  "{controller,operator,cli,packages/{api,config-file,controller-config,router-config,posture,resources}}/src/**/*.test.ts",
   "e2e/system/operator/**/*.test.ts",
 ];
 

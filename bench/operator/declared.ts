@@ -1,7 +1,7 @@
 /** What is applied: a whole network as its owner would declare it, in one namespace. */
 import { freePorts } from "@sallyport/wire/testing/free-ports";
-import { sample } from "../../operator/src/kinds/testing/samples.ts";
 import type { KubeObject } from "../../operator/src/kube/kinds.ts";
+import { sample } from "../../packages/resources/src/kinds/testing/samples.ts";
 
 export const NAMESPACE = "overlay";
 const SITES = 20;

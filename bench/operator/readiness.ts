@@ -4,7 +4,7 @@ import type { KubeClient } from "../../operator/src/kube/client/client.ts";
 import { keyOf } from "../../operator/src/kube/kinds.ts";
 import { Reflector } from "../../operator/src/kube/watch/reflector.ts";
 import type { AnyResource } from "../../operator/src/loop/kind-reconciler.ts";
-import { KINDS } from "../../operator/src/resources/group.ts";
+import { KINDS } from "../../packages/resources/src/group.ts";
 import { NAMESPACE } from "./declared.ts";
 
 const MEASURED = ["Network", "EdgeRouter", "OverlayService", "ServicePolicy", "Identity"];

@@ -7,7 +7,7 @@ import { ClusterRouterPods } from "../../e2e/operator/cluster-router-pods.ts";
 import { findCluster } from "../../operator/src/kube/client/cluster.ts";
 import { HttpKubeClient } from "../../operator/src/kube/client/http-client.ts";
 import type { KubeObject } from "../../operator/src/kube/kinds.ts";
-import { KINDS } from "../../operator/src/resources/group.ts";
+import { KINDS } from "../../packages/resources/src/group.ts";
 import { pack } from "../../scripts/pack.ts";
 import { processTree, treeCpuSeconds } from "../api/processes.ts";
 import { NAMESPACE } from "./declared.ts";

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Health, healthOf, type Judged } from "../../operator/src/kube/conditions.ts";
-import { API_VERSION, LABELS } from "../../operator/src/resources/group.ts";
+import { API_VERSION, LABELS } from "../../packages/resources/src/group.ts";
 import { kindsServed } from "../cluster/kinds-served.ts";
 import { Scene } from "../cluster/operator-faults/scene.ts";
 import { hasCluster } from "../cluster/tools.ts";

@@ -2,8 +2,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
-import type { Manifest } from "../../operator/src/kinds/testing/samples.ts";
-import { API_VERSION } from "../../operator/src/resources/group.ts";
+import { API_VERSION } from "../../packages/resources/src/group.ts";
+import type { Manifest } from "../../packages/resources/src/kinds/testing/samples.ts";
 import { NETWORK_CHART_MAPS } from "../../scripts/charts/network-schema.ts";
 import { helm } from "./helm.ts";
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
-import type { Manifest } from "../../operator/src/kinds/testing/samples.ts";
+import type { Manifest } from "../../packages/resources/src/kinds/testing/samples.ts";
 import { Scene } from "../cluster/operator-faults/scene.ts";
 import { hasCluster } from "../cluster/tools.ts";
 import { ENTITY_PATHS } from "../operator/entity-paths.ts";

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { sample } from "../../operator/src/kinds/testing/samples.ts";
+import { sample } from "../../packages/resources/src/kinds/testing/samples.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import { kindsServed } from "../cluster/kinds-served.ts";
 import { hasCluster } from "../cluster/tools.ts";

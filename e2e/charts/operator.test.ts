@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import type { OperatorSettings } from "../../operator/src/program/settings.ts";
-import { KINDS } from "../../operator/src/resources/group.ts";
+import { KINDS } from "../../packages/resources/src/group.ts";
 import { HelmError, helm } from "./helm.ts";
 import { documents } from "./network-chart.ts";
 import { CHART, commandOf, containerOf, named, type Rendered, ROOT, rendered, VERSION } from "./operator-chart.ts";

@@ -2,12 +2,12 @@
 import { randomInt } from "node:crypto";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { sample } from "../../operator/src/kinds/testing/samples.ts";
 import { type Condition, conditionOf } from "../../operator/src/kube/conditions.ts";
 import type { Lease } from "../../operator/src/kube/election/elector.ts";
 import { KINDS, type KubeObject } from "../../operator/src/kube/kinds.ts";
 import type { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
 import { kindNamed, startApiServer } from "../../operator/src/testing/start-operator.ts";
+import { sample } from "../../packages/resources/src/kinds/testing/samples.ts";
 import { Program } from "../network/program.ts";
 import { ENTITY_PATHS } from "./entity-paths.ts";
 import { OperatorScene } from "./operator-scene.ts";

@@ -20,8 +20,8 @@ import { HttpKubeClient } from "../../operator/src/kube/client/http-client.ts";
 import { LeadershipLostError, leaderCheck, leaderClient } from "../../operator/src/kube/election/elector.ts";
 import { KINDS as KUBE } from "../../operator/src/kube/kinds.ts";
 import type { KindReconciler } from "../../operator/src/loop/kind-reconciler.ts";
-import { KINDS } from "../../operator/src/resources/group.ts";
 import { startApiServer, startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
+import { KINDS } from "../../packages/resources/src/group.ts";
 import { fileOf, logIn, look, secretOf, textOf } from "./identity-secrets.ts";
 import { OperatorScene } from "./operator-scene.ts";
 

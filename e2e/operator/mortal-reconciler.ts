@@ -1,4 +1,4 @@
-import type { ManagementClient } from "../../operator/src/controller-client/connection.ts";
+import type { ManagementClient } from "@sallyport/api/client";
 import type { AnyResource, KindReconciler, ReconcileContext } from "../../operator/src/loop/kind-reconciler.ts";
 
 /** The reconciler of a process that dies before or after one of its writes: it does nothing any more, and says nothing. */

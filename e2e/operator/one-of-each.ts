@@ -1,4 +1,4 @@
-import { type Manifest, sample } from "../../operator/src/kinds/testing/samples.ts";
+import { type Manifest, sample } from "../../packages/resources/src/kinds/testing/samples.ts";
 import { ENTITY_PATHS } from "./entity-paths.ts";
 
 type Spec = Readonly<Record<string, unknown>>;

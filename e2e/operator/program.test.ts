@@ -1,16 +1,16 @@
 /** The program `sallyport-operator` as its users start it: settings, probes, figures, election among several, a clean end. */
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { DEFINITIONS } from "../../operator/src/kinds/definitions.ts";
-import { sample } from "../../operator/src/kinds/testing/samples.ts";
 import { clusterAt } from "../../operator/src/kube/client/cluster.ts";
 import { HttpKubeClient } from "../../operator/src/kube/client/http-client.ts";
 import type { Lease } from "../../operator/src/kube/election/elector.ts";
 import { KINDS, type KubeObject } from "../../operator/src/kube/kinds.ts";
 import { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
-import { customResourceDefinition } from "../../operator/src/resources/crd/crd.ts";
-import { KINDS as RESOURCES } from "../../operator/src/resources/group.ts";
 import { kindNamed, startApiServer } from "../../operator/src/testing/start-operator.ts";
+import { customResourceDefinition } from "../../packages/resources/src/crd/crd.ts";
+import { KINDS as RESOURCES } from "../../packages/resources/src/group.ts";
+import { DEFINITIONS } from "../../packages/resources/src/kinds/definitions.ts";
+import { sample } from "../../packages/resources/src/kinds/testing/samples.ts";
 import { Program } from "../network/program.ts";
 
 const MAIN = join(import.meta.dirname, "../../operator/src/main.ts");

@@ -2,10 +2,11 @@
  * The schema of the values of helm/sallyport-network, made from the same definitions as the CRDs: `helm` refuses what the API server would refuse, with the
  * path of the value, before anything is installed. JSON Schema draft 7, which every Helm of version 3 understands.
  */
-import { DEFINITIONS } from "../../operator/src/kinds/definitions.ts";
-import { objectSchema, type StructuralNode } from "../../operator/src/resources/crd/crd.ts";
-import { atMostOne, exactlyOne } from "../../operator/src/resources/fields/cel.ts";
-import { type KindDefinition, serviceName } from "../../operator/src/resources/kind-definition.ts";
+
+import { objectSchema, type StructuralNode } from "../../packages/resources/src/crd/crd.ts";
+import { atMostOne, exactlyOne } from "../../packages/resources/src/fields/cel.ts";
+import { type KindDefinition, serviceName } from "../../packages/resources/src/kind-definition.ts";
+import { DEFINITIONS } from "../../packages/resources/src/kinds/definitions.ts";
 import { shared } from "./shared-schemas.ts";
 
 export type JsonSchema = { readonly [key: string]: unknown };
@@ -67,7 +68,7 @@ export function networkValuesSchema(): string {
       global: { type: "object", description: "What a chart of charts hands down; not used here." },
     },
   };
-  return `${JSON.stringify({ $schema: "http://json-schema.org/draft-07/schema#", $comment: "Generated from operator/src/kinds by `npm run generate`; do not edit.", ...shared(schema) }, undefined, 1)}\n`;
+  return `${JSON.stringify({ $schema: "http://json-schema.org/draft-07/schema#", $comment: "Generated from packages/resources/src/kinds by `npm run generate`; do not edit.", ...shared(schema) }, undefined, 1)}\n`;
 }
 
 const TEST: JsonSchema = {

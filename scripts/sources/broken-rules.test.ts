@@ -27,7 +27,12 @@ describe("dependency rules", () => {
     ["operator/src/controller-client/trust.ts", 'import { Loops } from "../loop/loops.ts";'],
     ["operator/src/kinds/identity/reconcile.ts", 'import { secretNames } from "../network/render/names.ts";'],
     ["operator/src/kinds/edge-router/plan/step.ts", 'import { observeRouter } from "../reconcile/observe.ts";'],
-    ["operator/src/kinds/posture-check/plan.ts", 'import { readFile } from "node:fs/promises";'],
+    ["operator/src/kinds/network/plan/access.ts", 'import { readFile } from "node:fs/promises";'],
+    ["operator/src/kinds/network/plan/access.ts", 'import { EntitySync } from "@sallyport/resources/sync";'],
+    ["packages/resources/src/entity/plan.ts", 'import { EntityReader } from "./collection.ts";'],
+    ["packages/resources/src/fields/cel.ts", 'import { edgeRouter } from "../kinds/edge-router/entity.ts";'],
+    ["packages/resources/src/kinds/identity/entity.ts", 'import { readFile } from "node:fs/promises";'],
+    ["packages/resources/src/kinds/identity/entity.ts", 'import { ApiError } from "@sallyport/api";'],
   ])("refuses %s: %s", (file, source) => {
     expect(specifiers(file, `\n${source}`)).toHaveLength(1);
     expect(brokenRules(file, `\n${source}`)[0]?.line).toBe(2);

@@ -9,7 +9,7 @@ export interface BrokenRule {
   readonly rule: DependencyRule;
 }
 
-const isCaller = (file: string): boolean => /^(packages\/(sdk|tunnel)|router|operator|cli)\//.test(file);
+const isCaller = (file: string): boolean => /^(packages\/(resources|sdk|tunnel)|router|operator|cli)\//.test(file);
 
 /** Holds one source file against the rules; `file` is its path from the repository's root. */
 export function brokenRules(file: string, source: string, rules: readonly DependencyRule[] = RULES): BrokenRule[] {

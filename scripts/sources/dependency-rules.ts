@@ -33,13 +33,13 @@ const OPERATOR_PURE = [
   "@sallyport/api",
   "@sallyport/async",
   "@sallyport/config-file",
+  "@sallyport/resources",
   "@sallyport/wire",
   "@sallyport/router-config",
   "@sallyport/controller-config",
 ];
 
 /** Parts of the operator's layers that are functions from values to values, and that plans may call. */
-const ENTITY_PLANS = ["plan", "ownership", "references"].map((name) => `operator/src/entity/${name}.ts`);
 const CHILD_PLANS = ["intent", "json-value", "owner-marks", "workload"].map(
   (name) => `operator/src/children/${name}.ts`,
 );
@@ -49,7 +49,7 @@ const KUBE_VALUES = ["operator/src/kube/kinds.ts", "operator/src/kube/formats.ts
 const KIND_INTERFACES = ["operator/src/kinds/network/interface.ts"];
 
 /**
- * The layers of the operator from the bottom to the top (docs/operator/loop.md): `kube`, `resources`, `controller-client`, `children`, `loop`, `entity`, and on them
+ * The layers of the operator from the bottom to the top (docs/operator/loop.md): `kube`, `controller-client`, `children`, `loop`, `entity`, and on them
  * the kinds, which don't know each other.
  *
  * @param entries of the folder `operator/src/kinds`
@@ -68,15 +68,15 @@ function operatorRules(entries: readonly Dirent[]): DependencyRule[] {
       return [
         {
           from: render,
-          may: ["operator/src/resources/group.ts", ...CHILD_PLANS, ...KUBE_VALUES],
-          mayTypes: [`${own}schema.ts`, ...KIND_INTERFACES],
+          may: [...CHILD_PLANS, ...KUBE_VALUES],
+          mayTypes: KIND_INTERFACES,
           packages: OPERATOR_PURE,
           why: "renderers are pure: no I/O",
         },
         {
           from: `${own}plan`,
-          may: [render, "operator/src/resources/group.ts", ...ENTITY_PLANS, ...CHILD_PLANS, ...KUBE_VALUES],
-          mayTypes: [`${own}schema.ts`, "operator/src/children/", "operator/src/kube/", ...KIND_INTERFACES],
+          may: [render, ...CHILD_PLANS, ...KUBE_VALUES],
+          mayTypes: ["operator/src/children/", "operator/src/kube/", ...KIND_INTERFACES],
           packages: OPERATOR_PURE,
           why: "plans are pure: no I/O",
         },
@@ -84,35 +84,49 @@ function operatorRules(entries: readonly Dirent[]): DependencyRule[] {
           from: own,
           may: [
             "packages/",
-            ...["kube", "resources", "controller-client", "children", "loop", "entity"].map(
-              (each) => `operator/src/${each}/`,
-            ),
+            ...["kube", "controller-client", "children", "loop", "entity"].map((each) => `operator/src/${each}/`),
             ...KIND_INTERFACES,
           ],
           why: "a kind stands on the layers below; of other kinds it may use the stated interfaces only",
         },
       ];
     }),
-    ...ENTITY_PLANS.map((from) => ({
-      from,
-      may: ENTITY_PLANS,
-      packages: OPERATOR_PURE,
-      why: "plans are pure: no I/O",
-    })),
     layer("kube", [], "the Kubernetes machinery knows none of the kinds that it serves"),
-    layer("resources", ["kube/kinds.ts"], "the vocabulary of our resources knows no kind and no machinery"),
     layer("controller-client", [], "a client of controllers knows nothing of resources"),
-    layer("children", ["kube/", "resources/"], "what is done with children is the same for every kind"),
-    layer(
-      "loop",
-      ["kube/", "resources/", "controller-client/", "children/"],
-      "the loop is given the kinds; it imports none",
-    ),
+    layer("children", ["kube/"], "what is done with children is the same for every kind"),
+    layer("loop", ["kube/", "controller-client/", "children/"], "the loop is given the kinds; it imports none"),
     layer(
       "entity",
-      ["kube/", "resources/", "controller-client/", "loop/"],
+      ["kube/", "controller-client/", "loop/"],
       "what is done with one entity is the same for every kind",
     ),
+  ];
+}
+
+/**
+ * The resources by which networks are declared: names and plans, on them the kinds, and on these schemas, definitions and their rules. Programs take from `index.ts` what loads
+ * no schema and makes no call.
+ */
+function resourceRules(): DependencyRule[] {
+  const src = "packages/resources/src/";
+  const plans = ["plan", "ownership", "references"].map((name) => `${src}entity/${name}.ts`);
+  const values = [`${src}amount.ts`, `${src}group.ts`];
+  return [
+    ...plans.map((from) => ({ from, may: plans, packages: ["node:crypto"], why: "plans are pure: no I/O" })),
+    ...values.map((from) => ({ from, may: [], packages: [], why: "names and amounts are values" })),
+    {
+      from: `${src}entity/`,
+      may: [ASYNC, "packages/api/"],
+      why: "what is done with one entity is the same for every kind",
+    },
+    { from: `${src}fields/`, may: [`${src}kind-definition.ts`], why: "parts of schemas know no kind" },
+    { from: `${src}kind-definition.ts`, may: [`${src}fields/`, ...values], why: "a definition knows no kind" },
+    {
+      from: src,
+      may: [ASYNC, "packages/api/", "packages/router-config/"],
+      packages: ["@bufbuild/cel", "yaml", "zod"],
+      why: "a resource means the same to every program, so it knows none of them, and no Kubernetes",
+    },
   ];
 }
 
@@ -181,6 +195,7 @@ export const RULES: readonly DependencyRule[] = [
     names: { "@bufbuild/protobuf": ["MessageInitShape"] },
     why: "posture is pure, and a router loads no schema of the APIs for it",
   },
+  ...resourceRules(),
   { from: "packages/", may: [ASYNC], why: "packages import no program" },
   {
     from: "controller/src/policy/",
@@ -316,11 +331,20 @@ export interface UnreachedRule {
   readonly why: string;
 }
 
+const NO_SCHEMAS =
+  "schemas of resources take megabytes: values come from @sallyport/resources, and only who reads files of users loads definitions";
+
 export const UNREACHED: readonly UnreachedRule[] = [
-  ...["operator/src/resources/", "operator/src/kinds/"].map((under) => ({
-    entry: "operator/src/main.ts",
-    under,
+  ...["index.ts", "sync.ts"].map((file) => ({
+    entry: `packages/resources/src/${file}`,
+    under: "packages/resources/src/",
     package: "zod",
-    why: "schemas of resources are for generators and tests: values come from resources/group.ts, the rest is `import type`",
+    why: NO_SCHEMAS,
+  })),
+  ...["definitions", "admission", "crd"].map((name) => ({
+    entry: "operator/src/main.ts",
+    under: "operator/src/",
+    package: `@sallyport/resources/${name}`,
+    why: NO_SCHEMAS,
   })),
 ];

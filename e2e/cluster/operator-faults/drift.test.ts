@@ -1,10 +1,10 @@
 /** On a real API server: the operator corrects changed children of an EdgeRouter, and leaves those of an earlier version as they are. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
-import type { RouterStatus } from "../../../operator/src/kinds/edge-router/schema.ts";
 import { conditionOf } from "../../../operator/src/kube/conditions.ts";
 import { KINDS as KUBE, type KubeObject } from "../../../operator/src/kube/kinds.ts";
-import { ANNOTATIONS } from "../../../operator/src/resources/group.ts";
+import { ANNOTATIONS } from "../../../packages/resources/src/group.ts";
+import type { RouterStatus } from "../../../packages/resources/src/kinds/edge-router/schema.ts";
 import { eventually } from "../../network/eventually.ts";
 import { hasCluster } from "../tools.ts";
 import { type Found, PATIENCE_MS, Scene } from "./scene.ts";

@@ -1,12 +1,12 @@
 /** The operator's program, one or several, beside a real API server without nodes: what the suites of faults share. */
 import { join } from "node:path";
-import { sample } from "../../../operator/src/kinds/testing/samples.ts";
 import { findCluster } from "../../../operator/src/kube/client/cluster.ts";
 import { HttpKubeClient } from "../../../operator/src/kube/client/http-client.ts";
 import { type Condition, conditionOf, type Health, healthOf } from "../../../operator/src/kube/conditions.ts";
 import { KINDS as KUBE, type KubeObject, type ObjectRef, type ResourceKind } from "../../../operator/src/kube/kinds.ts";
-import { ANNOTATIONS, KINDS } from "../../../operator/src/resources/group.ts";
 import { kindNamed } from "../../../operator/src/testing/start-operator.ts";
+import { ANNOTATIONS, KINDS } from "../../../packages/resources/src/group.ts";
+import { sample } from "../../../packages/resources/src/kinds/testing/samples.ts";
 import { eventually } from "../../network/eventually.ts";
 import { Program } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";

@@ -1,14 +1,13 @@
 /** The operator's EdgeRouters on a controller of OpenZiti: our routers, started from what is rendered, join it. */
 import { join } from "node:path";
-import type { ApiClient } from "@sallyport/api";
-import { createClient } from "@sallyport/api";
+import { type ApiClient, createClient } from "@sallyport/api";
 import { x509 } from "@sallyport/wire";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { edgeRouterReconciler } from "../../../operator/src/kinds/edge-router/reconcile.ts";
-import type { RouterStatus } from "../../../operator/src/kinds/edge-router/schema.ts";
 import type { KindReconciler } from "../../../operator/src/loop/kind-reconciler.ts";
 import { startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
+import type { RouterStatus } from "../../../packages/resources/src/kinds/edge-router/schema.ts";
 import { eventually } from "../../network/eventually.ts";
 import { type PeerController, startPeerController } from "../../network/openziti/peer-network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";

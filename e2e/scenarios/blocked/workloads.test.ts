@@ -1,7 +1,7 @@
 /** What keeps pods from running: each is told with its cause by a condition and an event, and passes when the user fixes it, without any cleaning up. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { sample } from "../../../operator/src/kinds/testing/samples.ts";
 import { healthOf } from "../../../operator/src/kube/conditions.ts";
+import { sample } from "../../../packages/resources/src/kinds/testing/samples.ts";
 import { eventually } from "../../network/eventually.ts";
 import { hasCluster, Stage } from "../stage.ts";
 

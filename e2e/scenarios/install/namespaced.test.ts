@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
-import { type Manifest, sample } from "../../../operator/src/kinds/testing/samples.ts";
+import { type Manifest, sample } from "../../../packages/resources/src/kinds/testing/samples.ts";
 import { helm as helmWith } from "../../charts/helm.ts";
 import { kindsServed } from "../../cluster/kinds-served.ts";
 import type { ClusterHandle } from "../../cluster/ways/handle.ts";

@@ -1,5 +1,5 @@
-import { sample } from "../../../operator/src/kinds/testing/samples.ts";
-import { KINDS as RESOURCES } from "../../../operator/src/resources/group.ts";
+import { KINDS as RESOURCES } from "../../../packages/resources/src/group.ts";
+import { sample } from "../../../packages/resources/src/kinds/testing/samples.ts";
 import type { Stage } from "../stage.ts";
 
 /** All kinds that there are. */

@@ -1,7 +1,7 @@
 /** The operator's leader is killed at random points of its work: nothing is made twice, nothing is forgotten, nothing is left. */
 import { randomInt } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Manifest, sample } from "../../../operator/src/kinds/testing/samples.ts";
+import { type Manifest, sample } from "../../../packages/resources/src/kinds/testing/samples.ts";
 import { eventually } from "../../network/eventually.ts";
 import { Random } from "../../soak/random.ts";
 import { type Found, hasCluster, Stage } from "../stage.ts";

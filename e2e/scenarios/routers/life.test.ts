@@ -1,6 +1,6 @@
 /** Edge routers as real pods: enrolled, rolled out, enrolled again, scaled, deleted. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { RouterStatus } from "../../../operator/src/kinds/edge-router/schema.ts";
+import type { RouterStatus } from "../../../packages/resources/src/kinds/edge-router/schema.ts";
 import { printFigure, secondsToOnline } from "../figures.ts";
 import { hasCluster, type Stage } from "../stage.ts";
 import { Routers, stageWithNetwork } from "./routers.ts";

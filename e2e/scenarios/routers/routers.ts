@@ -1,6 +1,6 @@
 /** An EdgeRouter of a scenario, and what is seen of it. */
 import { expect } from "vitest";
-import type { RouterStatus } from "../../../operator/src/kinds/edge-router/schema.ts";
+import type { RouterStatus } from "../../../packages/resources/src/kinds/edge-router/schema.ts";
 import { type Found, Stage, type StageOptions } from "../stage.ts";
 
 const PATIENCE = { timeout: 300_000, interval: 1_000 };

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
-import type { RouterStatus } from "../../../operator/src/kinds/edge-router/schema.ts";
+import type { RouterStatus } from "../../../packages/resources/src/kinds/edge-router/schema.ts";
 import { eventually } from "../../network/eventually.ts";
 import { ROOT } from "../root.ts";
 import { hasCluster, imageOf, Stage } from "../stage.ts";

@@ -4,24 +4,31 @@ import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
 import { NetworkConnection } from "../../../operator/src/controller-client/connection.ts";
-import { ownerOf, tagsOf } from "../../../operator/src/entity/ownership.ts";
-import type { EntityResource, EntitySpec, FoundEntity, Surroundings } from "../../../operator/src/entity/plan.ts";
-import { NO_REFERENCES } from "../../../operator/src/entity/references.ts";
-import { EntitySync, type KnownEntity, type SyncResult } from "../../../operator/src/entity/sync.ts";
-import { authPolicies, authPolicy } from "../../../operator/src/kinds/auth-policy/reconcile.ts";
-import { DEFINITIONS } from "../../../operator/src/kinds/definitions.ts";
-import { edgeRouterPolicies, edgeRouterPolicy } from "../../../operator/src/kinds/edge-router-policy/reconcile.ts";
-import { overlayService, services } from "../../../operator/src/kinds/overlay-service/reconcile.ts";
-import { postureCheck } from "../../../operator/src/kinds/posture-check/plan.ts";
-import { postureChecks } from "../../../operator/src/kinds/posture-check/reconcile.ts";
-import { configs, serviceConfig } from "../../../operator/src/kinds/service-config/reconcile.ts";
+import { admit } from "../../../packages/resources/src/admission/admit.ts";
+import { ownerOf, tagsOf } from "../../../packages/resources/src/entity/ownership.ts";
+import type {
+  EntityResource,
+  EntitySpec,
+  FoundEntity,
+  Surroundings,
+} from "../../../packages/resources/src/entity/plan.ts";
+import { NO_REFERENCES } from "../../../packages/resources/src/entity/references.ts";
+import { EntitySync, type KnownEntity, type SyncResult } from "../../../packages/resources/src/entity/sync.ts";
+import { authPolicies, authPolicy } from "../../../packages/resources/src/kinds/auth-policy/entity.ts";
+import { DEFINITIONS } from "../../../packages/resources/src/kinds/definitions.ts";
+import {
+  edgeRouterPolicies,
+  edgeRouterPolicy,
+} from "../../../packages/resources/src/kinds/edge-router-policy/entity.ts";
+import { overlayService, services } from "../../../packages/resources/src/kinds/overlay-service/entity.ts";
+import { postureCheck, postureChecks } from "../../../packages/resources/src/kinds/posture-check/entity.ts";
+import { configs, serviceConfig } from "../../../packages/resources/src/kinds/service-config/entity.ts";
 import {
   serviceEdgeRouterPolicies,
   serviceEdgeRouterPolicy,
-} from "../../../operator/src/kinds/service-edge-router-policy/reconcile.ts";
-import { servicePolicies, servicePolicy } from "../../../operator/src/kinds/service-policy/reconcile.ts";
-import { sample } from "../../../operator/src/kinds/testing/samples.ts";
-import { admit } from "../../../operator/src/resources/testing/admission.ts";
+} from "../../../packages/resources/src/kinds/service-edge-router-policy/entity.ts";
+import { servicePolicies, servicePolicy } from "../../../packages/resources/src/kinds/service-policy/entity.ts";
+import { sample } from "../../../packages/resources/src/kinds/testing/samples.ts";
 import { SPECS } from "../../operator/entity-specs.ts";
 
 type Json = Readonly<Record<string, unknown>>;

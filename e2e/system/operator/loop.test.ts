@@ -1,8 +1,8 @@
 /** The operator's loop with the simple kinds: a fake API server on one side, a real controller on the other. */
 import { describe, expect, test } from "vitest";
 import { healthOf } from "../../../operator/src/kube/conditions.ts";
-import { FINALIZER } from "../../../operator/src/resources/group.ts";
 import { startApiServer } from "../../../operator/src/testing/start-operator.ts";
+import { FINALIZER } from "../../../packages/resources/src/group.ts";
 import { DRIFT_CASES } from "../../operator/drift-cases.ts";
 import { SIMPLE_PATHS } from "../../operator/entity-paths.ts";
 import { OperatorScene } from "../../operator/operator-scene.ts";

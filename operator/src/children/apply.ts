@@ -1,9 +1,9 @@
+import type { BaseStatus } from "@sallyport/resources";
 import type { Logger } from "@sallyport/wire";
 import type { KubeClient } from "../kube/client/client.ts";
 import { isRefusedObject, KubeError } from "../kube/client/errors.ts";
 import { conditionOf } from "../kube/conditions.ts";
 import { type KubeObject, type ResourceKind, refOf } from "../kube/kinds.ts";
-import type { BaseStatus } from "../resources/kind-definition.ts";
 import type { Admissions } from "./intent.ts";
 import { missingMarks, type OwnerName } from "./owner-marks.ts";
 

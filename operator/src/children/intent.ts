@@ -1,7 +1,6 @@
 import { BoundedMap } from "@sallyport/async";
-import { amountOf } from "../kube/formats.ts";
+import { ANNOTATIONS, amountOf } from "@sallyport/resources";
 import type { KubeObject } from "../kube/kinds.ts";
-import { ANNOTATIONS } from "../resources/group.ts";
 import { hashOf, isMap } from "./json-value.ts";
 
 /**

@@ -1,5 +1,5 @@
+import { API_VERSION, LABELS, MANAGED_BY } from "@sallyport/resources";
 import type { ObjectMeta, OwnerReference } from "../kube/kinds.ts";
-import { API_VERSION, LABELS, MANAGED_BY } from "../resources/group.ts";
 
 /**
  * Marks that keep delivery tools from pruning objects without an owner: volumes, keys, first passwords. Argo CD reads the label

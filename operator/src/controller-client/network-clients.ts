@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { type ConnectionOptions, type ManagementClient, NetworkConnection } from "./connection.ts";
+import type { ManagementClient } from "@sallyport/api/client";
+import { type ConnectionOptions, NetworkConnection } from "./connection.ts";
 import { NetworkNotReadyError } from "./errors.ts";
 
 /** What the resources of a network have to know of it. */

@@ -1,5 +1,5 @@
+import { type Reference, type Referenced, type ResolvedReferences, resolveReferences } from "@sallyport/resources";
 import type { AnyResource, Known } from "../loop/kind-reconciler.ts";
-import { type Reference, type Referenced, type ResolvedReferences, resolveReferences } from "./references.ts";
 
 /** The references of a resource, resolved by what the watches know of its namespace. */
 export function knownReferences(

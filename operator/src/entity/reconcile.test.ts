@@ -1,9 +1,9 @@
+import type { SyncResult } from "@sallyport/resources/sync";
 import { describe, expect, test } from "vitest";
 import type { Failure } from "../controller-client/errors.ts";
 import { healthOf, nextConditions } from "../kube/conditions.ts";
 import { conditionsOfFailure, wasObserved } from "../loop/status.ts";
 import { conditionsOfSync } from "./reconcile.ts";
-import type { SyncResult } from "./sync.ts";
 
 const found = { notes: [], id: "s1", found: undefined, differences: [], missing: [] } as const;
 const missing = [{ kind: "Identity", name: "bot", problem: "NotFound" }] as const;

@@ -1,4 +1,16 @@
-import type { ManagementClient } from "../controller-client/connection.ts";
+import type { ManagementClient } from "@sallyport/api/client";
+import {
+  type BaseStatus,
+  type EntityKind,
+  type EntitySpec,
+  type FoundEntity,
+  missingReason,
+  missingText,
+  networkRefOf,
+  ownerOf,
+  type Resource,
+} from "@sallyport/resources";
+import { type Collection, EntitySync, type SyncResult } from "@sallyport/resources/sync";
 import type { UsableNetwork } from "../controller-client/network-clients.ts";
 import type { ConditionDraft } from "../kube/conditions.ts";
 import type { ResourceKind } from "../kube/kinds.ts";
@@ -11,13 +23,7 @@ import type {
   Removal,
 } from "../loop/kind-reconciler.ts";
 import { entityConditions, OBSERVED, syncedReason, unready, wasObserved } from "../loop/status.ts";
-import type { BaseStatus, Resource } from "../resources/kind-definition.ts";
-import type { Collection } from "./collection.ts";
 import { knownReferences } from "./known-references.ts";
-import { ownerOf } from "./ownership.ts";
-import { type EntityKind, type EntitySpec, type FoundEntity, networkRefOf } from "./plan.ts";
-import { missingReason, missingText } from "./references.ts";
-import { EntitySync, type SyncResult } from "./sync.ts";
 
 /** Status of a kind that stands for one entity. */
 interface EntityStatus extends BaseStatus {

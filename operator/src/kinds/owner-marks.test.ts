@@ -1,10 +1,14 @@
 /** No tool that deletes what is not declared any more takes an object of the operator for one of its own. */
+
+import type { IdentityResource } from "@sallyport/resources";
+import { admit } from "@sallyport/resources/admission";
+import { identityDefinition } from "@sallyport/resources/definitions";
+import { sample } from "@sallyport/resources/testing/samples";
 import { describe, expect, test } from "vitest";
 import { withIntent } from "../children/intent.ts";
 import { INSTANCE, missingMarks, ownerByLabels } from "../children/owner-marks.ts";
 import type { FoundStatefulSet } from "../children/workload.ts";
 import { KINDS, type KubeObject } from "../kube/kinds.ts";
-import { admit } from "../resources/testing/admission.ts";
 import { workloadOf } from "./edge-router/plan/step.ts";
 import {
   disruptionBudget,
@@ -16,7 +20,6 @@ import {
 } from "./edge-router/render/objects.ts";
 import { configMap, enrollmentSecret } from "./edge-router/render/workload.ts";
 import { edgeRouter } from "./edge-router/testing/edge-router.ts";
-import { type IdentityResource, identityDefinition } from "./identity/schema.ts";
 import { secretWith } from "./identity/secret/identity-secret.ts";
 import {
   renderCaBundle,
@@ -28,7 +31,6 @@ import {
 } from "./network/render/children.ts";
 import { childNames, isChild, keptMetadata } from "./network/render/names.ts";
 import { managedNetwork } from "./network/testing/managed.ts";
-import { sample } from "./testing/samples.ts";
 
 const TRACKING_ID = "argocd.argoproj.io/tracking-id";
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
+import type { BaseStatus, Resource } from "@sallyport/resources";
 import { conditionOf } from "../kube/conditions.ts";
 import type { ObjectKey } from "../kube/kinds.ts";
-import type { BaseStatus, Resource } from "../resources/kind-definition.ts";
 
 type Looked = Resource<object, BaseStatus>;
 

@@ -1,4 +1,4 @@
-import { ANNOTATIONS } from "../resources/group.ts";
+import { ANNOTATIONS } from "@sallyport/resources";
 import type { AnyResource } from "./kind-reconciler.ts";
 
 /** What is known of the Network that a resource refers to. */

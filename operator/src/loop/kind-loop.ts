@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { jittered } from "@sallyport/async";
+import { FINALIZER, networkKind } from "@sallyport/resources";
 import { failureOf, NetworkNotReadyError } from "../controller-client/errors.ts";
 import { KubeError } from "../kube/client/errors.ts";
 import { type Condition, type ConditionDraft, conditionOf } from "../kube/conditions.ts";
@@ -7,7 +8,6 @@ import { type KubeObject, keyOf, type ObjectKey, splitKey } from "../kube/kinds.
 import { type Priority, RetryLimiter, WorkQueue } from "../kube/queue/work-queue.ts";
 import { type Result, Worker } from "../kube/queue/worker.ts";
 import type { Change } from "../kube/watch/reflector.ts";
-import { FINALIZER, networkKind } from "../resources/group.ts";
 import { concernsItself } from "./changes.ts";
 import { atSharedMoment, Refusals } from "./delays.ts";
 import { type NetworkSeen, networkOf, neverInNetwork, type OrphanReason, orphanReasonOf } from "./deletion.ts";

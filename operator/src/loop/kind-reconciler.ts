@@ -1,3 +1,4 @@
+import type { BaseStatus, Resource } from "@sallyport/resources";
 import type { Logger } from "@sallyport/wire";
 import type { Admissions } from "../children/intent.ts";
 import type { NetworkClients } from "../controller-client/network-clients.ts";
@@ -7,7 +8,6 @@ import type { LeaderCheck } from "../kube/election/elector.ts";
 import type { EventNote } from "../kube/events/recorder.ts";
 import type { KubeObject, ObjectKey, ResourceKind } from "../kube/kinds.ts";
 import type { Metrics } from "../kube/metrics.ts";
-import type { BaseStatus, Resource } from "../resources/kind-definition.ts";
 
 /** Any of our resources, as its kind's reconciler sees it. */
 export type AnyResource = Resource<object, BaseStatus>;

@@ -1,9 +1,9 @@
+import { GROUP, MANAGED_BY } from "@sallyport/resources";
 import type { Logger } from "@sallyport/wire";
 import { type OwnerName, ownerByLabels } from "../children/owner-marks.ts";
 import type { KubeClient } from "../kube/client/client.ts";
 import { type KubeObject, keyFor, keyOf, type ResourceKind } from "../kube/kinds.ts";
 import { type Change, Reflector, type ReflectorMetrics } from "../kube/watch/reflector.ts";
-import { GROUP, MANAGED_BY } from "../resources/group.ts";
 import { type Place, ReferenceIndex } from "./changes.ts";
 import type { AnyResource, Known } from "./kind-reconciler.ts";
 

@@ -1,7 +1,7 @@
+import { FINALIZER } from "@sallyport/resources";
 import { beforeEach, expect, test } from "vitest";
 import { KINDS, keyOf, type ResourceKind } from "../kube/kinds.ts";
 import { serverPerTest } from "../kube/testing/server-per-test.ts";
-import { FINALIZER } from "../resources/group.ts";
 import type { AnyResource } from "./kind-reconciler.ts";
 import { ResourceWriter } from "./resource-writer.ts";
 

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
+import { FINALIZER } from "@sallyport/resources";
 import type { KubeClient } from "../kube/client/client.ts";
 import { KubeError } from "../kube/client/errors.ts";
 import { type KubeObject, keyOf, type ObjectKey, objectOf, type ResourceKind, refOf } from "../kube/kinds.ts";
-import { FINALIZER } from "../resources/group.ts";
 import type { AnyResource } from "./kind-reconciler.ts";
 import { LatestObjects } from "./latest-objects.ts";
 import { sameStatus } from "./status.ts";

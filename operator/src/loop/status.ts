@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
+import { ANNOTATIONS } from "@sallyport/resources";
 import type { Failure } from "../controller-client/errors.ts";
 import { type Condition, type ConditionDraft, conditionOf, draftOf, nextConditions } from "../kube/conditions.ts";
-import { ANNOTATIONS } from "../resources/group.ts";
 import type { AnyResource, OwnStatus } from "./kind-reconciler.ts";
 
 /** What a status shall be. */

@@ -1,9 +1,9 @@
+import { KINDS as RESOURCES } from "@sallyport/resources";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { KubeClient } from "../kube/client/client.ts";
 import { errorOfAnswer } from "../kube/client/errors.ts";
 import { type Check, HealthServer } from "../kube/health.ts";
 import type { KubeObject, ObjectRef, ResourceKind } from "../kube/kinds.ts";
-import { KINDS as RESOURCES } from "../resources/group.ts";
 import { type CheckSettings, checkInstallation, checkUninstall } from "./check.ts";
 
 interface Cluster {

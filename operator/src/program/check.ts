@@ -3,10 +3,10 @@
 import { lookup } from "node:dns/promises";
 import { isIPv6 } from "node:net";
 import { errorText, mapLimit, pause } from "@sallyport/async";
+import { ANNOTATIONS, API_VERSION, KINDS as RESOURCES, SCHEMA_VERSION } from "@sallyport/resources";
 import type { KubeClient } from "../kube/client/client.ts";
 import { KubeError } from "../kube/client/errors.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../kube/kinds.ts";
-import { ANNOTATIONS, API_VERSION, KINDS as RESOURCES, SCHEMA_VERSION } from "../resources/group.ts";
 import { OWN_RIGHTS, RIGHTS, type Right } from "./generated/rights.ts";
 
 export interface CheckSettings {

@@ -1,9 +1,9 @@
 /** The manifests in operator/deploy agree with each other and with the kinds. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { KINDS } from "@sallyport/resources";
 import { describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { KINDS } from "../resources/group.ts";
 
 interface Rule {
   readonly apiGroups: readonly string[];

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { ROUTES } from "@sallyport/api/client";
 import { errorText, pause } from "@sallyport/async";
 import { parseDuration } from "@sallyport/config-file";
+import { GROUP, KINDS as RESOURCES } from "@sallyport/resources";
 import { type Logger, listenAdvice } from "@sallyport/wire";
 import { NetworkClients } from "../controller-client/network-clients.ts";
 import { controllers, type ReconcilerDependencies } from "../kinds/reconcilers.ts";
@@ -14,7 +15,6 @@ import { KINDS, type OwnerReference } from "../kube/kinds.ts";
 import type { Metrics } from "../kube/metrics.ts";
 import type { KindReconciler } from "../loop/kind-reconciler.ts";
 import { Loops } from "../loop/loops.ts";
-import { GROUP, KINDS as RESOURCES } from "../resources/group.ts";
 import { problemOfCrds } from "./check.ts";
 import { type OperatorSettings, SettingsError } from "./settings.ts";
 

@@ -1,9 +1,9 @@
 import { createLogger } from "@sallyport/program/logging";
+import { KINDS } from "@sallyport/resources";
 import { findCluster } from "../kube/client/cluster.ts";
 import { HttpKubeClient } from "../kube/client/http-client.ts";
 import { LeadershipLostError, leaseOwner } from "../kube/election/elector.ts";
 import { Metrics } from "../kube/metrics.ts";
-import { KINDS } from "../resources/group.ts";
 import { type CheckSettings, checkInstallation, checkUninstall } from "./check.ts";
 import { Operator } from "./operator.ts";
 import type { ClusterSettings, OperatorSettings } from "./settings.ts";

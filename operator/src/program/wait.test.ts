@@ -1,7 +1,7 @@
+import { KINDS } from "@sallyport/resources";
 import { describe, expect, test } from "vitest";
 import type { KubeClient, ListOptions } from "../kube/client/client.ts";
 import type { KubeObject, ResourceKind } from "../kube/kinds.ts";
-import { KINDS } from "../resources/group.ts";
 import { waitForResources } from "./wait.ts";
 
 const ready = [{ type: "Ready", status: "True", reason: "Ready", message: "it is" }];

@@ -1,8 +1,8 @@
 import { pause } from "@sallyport/async";
+import { KINDS } from "@sallyport/resources";
 import type { KubeClient } from "../kube/client/client.ts";
 import { type Condition, type Health, healthOf } from "../kube/conditions.ts";
 import type { KubeObject } from "../kube/kinds.ts";
-import { KINDS } from "../resources/group.ts";
 
 export interface WaitSettings {
   /** Namespaces that are looked at; empty: all. */

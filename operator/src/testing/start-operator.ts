@@ -1,10 +1,12 @@
 /** The operator in this process, on a fake API server with our CRDs: for tests of kinds. Networks are real ones, or whatever the test puts there. */
 import { setTimeout as delay } from "node:timers/promises";
 import { createLogger } from "@sallyport/program/logging";
+import { API_VERSION, KINDS } from "@sallyport/resources";
+import { customResourceDefinition } from "@sallyport/resources/crd";
+import { DEFINITIONS } from "@sallyport/resources/definitions";
+import { sample } from "@sallyport/resources/testing/samples";
 import type { NetworkSettings } from "../controller-client/network-clients.ts";
-import { DEFINITIONS } from "../kinds/definitions.ts";
 import { controllers } from "../kinds/reconcilers.ts";
-import { sample } from "../kinds/testing/samples.ts";
 import { clusterAt } from "../kube/client/cluster.ts";
 import { HttpKubeClient } from "../kube/client/http-client.ts";
 import { type Condition, conditionOf } from "../kube/conditions.ts";
@@ -14,8 +16,6 @@ import { FakeApiServer, type SeenRequest } from "../kube/testing/fake-api-server
 import type { KindReconciler } from "../loop/kind-reconciler.ts";
 import { Operator } from "../program/operator.ts";
 import { parseCommand } from "../program/settings.ts";
-import { customResourceDefinition } from "../resources/crd/crd.ts";
-import { API_VERSION, KINDS } from "../resources/group.ts";
 
 /** A network that exists already, as the test knows it. */
 export interface TestNetwork {

@@ -1,6 +1,6 @@
+import type { FoundEdgeRouter } from "@sallyport/resources";
 import { describe, expect, test } from "vitest";
 import { Admissions } from "../../children/intent.ts";
-import type { FoundEdgeRouter } from "./plan/entity.ts";
 import type { ObservedRouter, RouterPlanInput } from "./plan/router-plan.ts";
 import { planEdgeRouter, rolloutTurn } from "./plan.ts";
 import {

@@ -1,8 +1,8 @@
+import { ANNOTATIONS, type EdgeRouterResource, type RouterStatus } from "@sallyport/resources";
 import type { IsThere } from "../../children/intent.ts";
 import { isRolledOut, isRunning } from "../../children/workload.ts";
 import type { EventNote } from "../../kube/events/recorder.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../../kube/kinds.ts";
-import { ANNOTATIONS } from "../../resources/group.ts";
 import { advertisedIp, routerConditions } from "./plan/conditions.ts";
 import { reEnrollRequest } from "./plan/enrollment.ts";
 import {
@@ -27,7 +27,6 @@ import {
 import { CONTAINERS, entityName } from "./render/names.ts";
 import { disruptionBudget, headlessService, networkPolicy, serviceAccount, serviceMonitor } from "./render/objects.ts";
 import { specProblems } from "./render/router-config.ts";
-import type { EdgeRouterResource, RouterStatus } from "./schema.ts";
 
 /** Look again: while something is on its way, after that, and when it takes long. The network tells nothing by itself. */
 const SOON_MS = 1_000;

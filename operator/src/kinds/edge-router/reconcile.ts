@@ -1,15 +1,19 @@
+import {
+  type EdgeRouterResource,
+  edgeRouter,
+  edgeRouterKind,
+  networkRefOf,
+  type RouterStatus,
+} from "@sallyport/resources";
 import { dryRun, isUntried, markKept } from "../../children/apply.ts";
 import type { FoundStatefulSet } from "../../children/workload.ts";
 import { failureOf, NetworkNotReadyError } from "../../controller-client/errors.ts";
 import type { UsableNetwork } from "../../controller-client/network-clients.ts";
-import { networkRefOf } from "../../entity/plan.ts";
 import type { EventNote } from "../../kube/events/recorder.ts";
 import { KINDS, type KubeObject } from "../../kube/kinds.ts";
 import type { KindReconciler, Outcome, Removal } from "../../loop/kind-reconciler.ts";
-import { edgeRouterKind } from "../../resources/group.ts";
 import { type Controllers, controllersOf } from "../network/interface.ts";
 import { observedConditions } from "./plan/conditions.ts";
-import { edgeRouter } from "./plan/entity.ts";
 import type { ObservedRouter, RouterPlan } from "./plan/router-plan.ts";
 import { conflictsOf, isFormer, keepsVolumes, surplusActions, workloadOf } from "./plan/step.ts";
 import { asKnownFrom, hasRouters, planEdgeRouter, repairActions } from "./plan.ts";
@@ -31,7 +35,6 @@ import {
 import { edgeServiceName, entityName, healthPort, routerName, selectorText } from "./render/names.ts";
 import { edgeService } from "./render/objects.ts";
 import { specProblems } from "./render/router-config.ts";
-import type { EdgeRouterResource, RouterStatus } from "./schema.ts";
 
 interface EdgeRouterOptions {
   /** Image of routers whose resource names none. */

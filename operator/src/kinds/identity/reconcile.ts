@@ -1,35 +1,38 @@
-import type { ManagementClient } from "../../controller-client/connection.ts";
+import type { ManagementClient } from "@sallyport/api/client";
+import {
+  ANNOTATIONS,
+  type DisablingPlan,
+  type FoundIdentity,
+  hasDisablingMark,
+  type IdentityResource,
+  type Invitation,
+  identityEntity,
+  identityKind,
+  type MissingReference,
+  networkRefOf,
+  ownerOf,
+  planDisabling,
+  planServiceConfigs,
+  type Surroundings,
+  serviceConfigReferences,
+} from "@sallyport/resources";
+import { EntitySync, identityCollection } from "@sallyport/resources/sync";
 import type { UsableNetwork } from "../../controller-client/network-clients.ts";
 import { knownReferences } from "../../entity/known-references.ts";
-import { ownerOf } from "../../entity/ownership.ts";
-import { networkRefOf, type Surroundings } from "../../entity/plan.ts";
 import { conditionsOfSync } from "../../entity/reconcile.ts";
-import type { MissingReference } from "../../entity/references.ts";
-import { EntitySync } from "../../entity/sync.ts";
 import { conditionOf } from "../../kube/conditions.ts";
 import type { EventNote } from "../../kube/events/recorder.ts";
 import { KINDS, type SecretObject } from "../../kube/kinds.ts";
 import type { KindReconciler, Outcome } from "../../loop/kind-reconciler.ts";
 import { syncedReason } from "../../loop/status.ts";
-import { ANNOTATIONS, identityKind } from "../../resources/group.ts";
 import { networkSecretProblem } from "../network/interface.ts";
 import {
   type CredentialState,
-  type Invitation,
   REVOKED,
   renewalTime,
   type WantedCredential,
   wantedCredential,
 } from "./plan/credential.ts";
-import {
-  type DisablingPlan,
-  type FoundIdentity,
-  hasDisablingMark,
-  identityEntity,
-  planDisabling,
-  planServiceConfigs,
-  serviceConfigReferences,
-} from "./plan/entity.ts";
 import {
   Credentials,
   type CredentialsResult,
@@ -37,17 +40,8 @@ import {
   settlePassword,
   unlessGone,
 } from "./reconcile/credentials.ts";
-import {
-  type Context,
-  entityOf,
-  identityCollection,
-  identityReader,
-  knownOf,
-  removeIdentity,
-  secretOf,
-} from "./reconcile/entity.ts";
+import { type Context, entityOf, identityReader, knownOf, removeIdentity, secretOf } from "./reconcile/entity.ts";
 import { identityConditions, identityStatus, RENEWAL_FAILING, shownAuthenticators } from "./reconcile/status.ts";
-import type { IdentityResource } from "./schema.ts";
 import type { CredentialError } from "./secret/certificate.ts";
 import type { IdentitySecret } from "./secret/identity-secret.ts";
 

@@ -1,7 +1,6 @@
-import { type EntityResource, networkRefOf } from "../../entity/plan.ts";
+import { type EntityResource, type NetworkResource, networkRefOf } from "@sallyport/resources";
 import type { ReconcileContext } from "../../loop/kind-reconciler.ts";
 import { secretNames } from "./render/names.ts";
-import type { NetworkResource } from "./schema.ts";
 
 /** What other kinds may ask of Networks. They import nothing else of this folder. */
 

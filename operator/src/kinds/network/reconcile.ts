@@ -1,12 +1,11 @@
+import { type NetworkResource, networkKind } from "@sallyport/resources";
 import { KINDS, type KubeObject, type ResourceKind } from "../../kube/kinds.ts";
 import type { AnyResource, KindReconciler, Removal } from "../../loop/kind-reconciler.ts";
-import { networkKind } from "../../resources/group.ts";
 import { type ExternalOptions, keepUsable, reconcileExternal } from "./reconcile/external.ts";
 import { type ManagedOptions, reconcileManaged } from "./reconcile/managed.ts";
 import { FirstLogins } from "./reconcile/operator-identity.ts";
 import { type NetworkContext, refOf } from "./reconcile/use.ts";
 import { childNames, isChild } from "./render/names.ts";
-import type { NetworkResource } from "./schema.ts";
 
 type NetworkReconcilerOptions = ExternalOptions & ManagedOptions;
 

@@ -1,11 +1,10 @@
-import { ApiError, listAll } from "@sallyport/api/client";
+import { ApiError, listAll, type ManagementClient } from "@sallyport/api/client";
 import { pause } from "@sallyport/async";
-import type { ManagementClient } from "../../controller-client/connection.ts";
+import type { OverlayServiceResource } from "@sallyport/resources";
 import { NetworkNotReadyError } from "../../controller-client/errors.ts";
 import type { NetworkRef } from "../../controller-client/network-clients.ts";
 import { keyOf } from "../../kube/kinds.ts";
 import type { FollowContext } from "../../loop/kind-reconciler.ts";
-import type { OverlayServiceResource } from "./schema.ts";
 
 /** A network is asked so often: with the look that follows `hosted` is right within five seconds. */
 const ASK_MS = 3_000;

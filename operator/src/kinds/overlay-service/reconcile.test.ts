@@ -1,5 +1,5 @@
+import type { ManagementClient } from "@sallyport/api/client";
 import { expect, test } from "vitest";
-import type { ManagementClient } from "../../controller-client/connection.ts";
 import { TerminatorCounts } from "./reconcile.ts";
 
 const { signal } = new AbortController();

@@ -1,7 +1,7 @@
+import { isOfOperator } from "@sallyport/resources";
 import { LineCounter, parseDocument } from "yaml";
 import { LookUpProblem } from "../../entity/reconcile.ts";
 import type { SecretObject } from "../../kube/kinds.ts";
-import { isOfOperator } from "../../resources/group.ts";
 
 type Data = Readonly<Record<string, unknown>>;
 

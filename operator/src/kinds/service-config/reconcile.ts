@@ -1,46 +1,16 @@
-import { ApiError } from "@sallyport/api/client";
-import type { ManagementClient } from "../../controller-client/connection.ts";
-import { type Collection, writable } from "../../entity/collection.ts";
-import { type EntityKind, type FoundEntity, sameJson } from "../../entity/plan.ts";
+import { ApiError, type ManagementClient } from "@sallyport/api/client";
+import {
+  type ConfigSurroundings,
+  type ServiceConfigResource,
+  serviceConfig,
+  serviceConfigKind,
+} from "@sallyport/resources";
+import { configs } from "@sallyport/resources/sync";
 import { entityReconciler, LookUpProblem } from "../../entity/reconcile.ts";
 import { KINDS, type SecretObject } from "../../kube/kinds.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
-import { serviceConfigKind } from "../../resources/group.ts";
 import { networkSecretProblem } from "../network/interface.ts";
 import { configOf, withoutValues } from "./config-source.ts";
-import type { ServiceConfigResource, ServiceConfigSpec } from "./schema.ts";
-
-interface ConfigFields {
-  readonly configTypeId: string;
-  readonly data: Readonly<Record<string, unknown>>;
-}
-
-interface FoundConfig extends FoundEntity {
-  readonly configTypeId: string;
-  readonly data?: Readonly<Record<string, unknown>> | null;
-}
-
-/** What a config needs besides its spec: both are looked up before. */
-interface ConfigSurroundings {
-  /** Id of the config type that the spec names. */
-  readonly configTypeId: string;
-  /** The spec's `data`, or what the Secret has. */
-  readonly data: Readonly<Record<string, unknown>>;
-}
-
-export const serviceConfig: EntityKind<ServiceConfigSpec, ConfigFields, FoundConfig, ConfigSurroundings> = {
-  noun: "config",
-  references: () => [],
-  desired: (_spec, { configTypeId, data }) => ({ fields: { configTypeId, data }, missing: [] }),
-  same: {
-    configTypeId: (wanted, found) => wanted === found.configTypeId,
-    data: (wanted, found) => sameJson(wanted, found.data ?? {}),
-  },
-  refusal: (found, { configTypeId }) =>
-    found.configTypeId === configTypeId
-      ? undefined
-      : `is of the config type ${found.configTypeId} and can't become ${configTypeId}: give the resource another name in the network`,
-};
 
 /** Ids of config types by name, once for each network: they hardly ever change. */
 class ConfigTypes {
@@ -99,14 +69,3 @@ function withoutConfig({ status, code, message, cause, headers = {} }: ApiError,
   const about = field === undefined ? undefined : { field, reason: withoutValues(reason, data) };
   return new ApiError(status, code, withoutValues(message, data), about, { headers });
 }
-
-export const configs: Collection<ConfigFields, FoundConfig> = {
-  list: (client, query, call) => client.listConfigs({ query }, call),
-  detail: async (client, id, call) => (await client.detailConfig({ params: { id } }, call)).data,
-  create: async (client, body, call) => (await client.createConfig({ body: writable(body) }, call)).data.id,
-  // The config type is fixed when a config is made: a replacement has no field for it.
-  replace: (client, { id }, { name, tags, data }, call) =>
-    client.updateConfig({ params: { id }, body: writable({ name, tags, data }) }, call),
-  fieldsOf: ({ configTypeId, data }) => ({ configTypeId, data: data ?? {} }),
-  delete: (client, id, call) => client.deleteConfig({ params: { id } }, call),
-};

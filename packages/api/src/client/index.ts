@@ -36,6 +36,7 @@ export type {
   CallOptions,
   CallResult,
   Calls,
+  ManagementClient,
   PageParameters,
   RequestHeaders,
   Route,

@@ -16,7 +16,7 @@ import type {
   RawResponse,
   TextBody,
 } from "../operation.ts";
-import type { ApiName } from "../operations/apis.ts";
+import type { ApiName, operations } from "../operations/apis.ts";
 import type { createLocation, Meta, pagination } from "../schema/entity.ts";
 
 type Nothing = Record<never, never>;
@@ -102,4 +102,10 @@ export interface Route {
 
 export type Routes = Readonly<
   Record<ApiName, { readonly basePath: string; readonly routes: Readonly<Record<string, Route>> }>
+>;
+
+/** The typed calls of the Management API, for those who are given a session and neither begin nor end one. */
+export type ManagementClient = Omit<
+  Calls<(typeof operations)["management"]>,
+  "authenticate" | "deleteCurrentAPISession"
 >;

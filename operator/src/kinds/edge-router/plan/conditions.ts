@@ -1,11 +1,15 @@
+import {
+  ANNOTATIONS,
+  type EdgeRouterResource,
+  missingReason,
+  missingText,
+  type RouterStatus,
+} from "@sallyport/resources";
 import { isRolledOut } from "../../../children/workload.ts";
-import { missingReason, missingText } from "../../../entity/references.ts";
 import type { ConditionDraft } from "../../../kube/conditions.ts";
-import { ANNOTATIONS } from "../../../resources/group.ts";
 import { hostnameOf } from "../render/address.ts";
 import { routerName } from "../render/names.ts";
 import type { SpecProblem } from "../render/router-config.ts";
-import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
 import { certificateOf, isOnline, isVerified, routerProblem, type SurplusRouter, unreadySince } from "./router-plan.ts";
 import type { RouterStep } from "./step.ts";
 

@@ -1,7 +1,7 @@
+import type { FoundEdgeRouter } from "@sallyport/resources";
 import { describe, expect, test } from "vitest";
 import { ago, ahead, found, input, NOW, object, pod, router, tokenless, unverified } from "../testing/routers.ts";
 import { enrollmentStep, reEnrollRequest } from "./enrollment.ts";
-import type { FoundEdgeRouter } from "./entity.ts";
 import { type ObservedRouter, podProblem } from "./router-plan.ts";
 
 const step = (entity: FoundEdgeRouter, more: Partial<ObservedRouter> = {}, isRequested = false) =>

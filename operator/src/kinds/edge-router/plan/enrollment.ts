@@ -1,6 +1,4 @@
-import { ANNOTATIONS } from "../../../resources/group.ts";
-import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
-import type { FoundEdgeRouter } from "./entity.ts";
+import { ANNOTATIONS, type EdgeRouterResource, type FoundEdgeRouter, type RouterStatus } from "@sallyport/resources";
 import {
   certificateOf,
   initializedAt,

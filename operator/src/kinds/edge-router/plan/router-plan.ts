@@ -1,17 +1,20 @@
 import { X509Certificate } from "node:crypto";
+import {
+  ANNOTATIONS,
+  type EdgeRouterResource,
+  type FoundEdgeRouter,
+  type MissingReference,
+  type RouterStatus,
+} from "@sallyport/resources";
 import type { BlockedReason, FoundClaim } from "../../../children/blocked-reason.ts";
 import type { IsThere } from "../../../children/intent.ts";
 import type { ContainerStatus, FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
-import type { MissingReference } from "../../../entity/references.ts";
 import type { ConditionDraft } from "../../../kube/conditions.ts";
 import type { EventNote } from "../../../kube/events/recorder.ts";
 import type { KubeObject, ObjectRef } from "../../../kube/kinds.ts";
-import { ANNOTATIONS } from "../../../resources/group.ts";
 import type { Controllers } from "../../network/interface.ts";
 import type { FoundService } from "../render/address.ts";
 import { CONTAINERS } from "../render/names.ts";
-import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
-import type { FoundEdgeRouter } from "./entity.ts";
 
 /** What there is of one router, in the network and in the cluster. */
 export interface ObservedRouter {

@@ -1,15 +1,13 @@
+import { ANNOTATIONS, API_VERSION, amountOf, type EdgeRouterResource } from "@sallyport/resources";
 import { type IsThere, withIntent } from "../../../children/intent.ts";
 import { type FoundStatefulSet, isReadyFor, isRolledOut } from "../../../children/workload.ts";
-import { amountOf } from "../../../kube/formats.ts";
 import { apiVersionOf, KINDS, type KubeObject, type ObjectMeta, type ResourceKind } from "../../../kube/kinds.ts";
-import { ANNOTATIONS, API_VERSION } from "../../../resources/group.ts";
 import type { Controllers } from "../../network/interface.ts";
 import { type AddressResult, addressOf, addressText, nextAdvertised } from "../render/address.ts";
 import { claimName, type RenderedResource } from "../render/names.ts";
 import { edgeService, edgeServiceOfBoth } from "../render/objects.ts";
 import { type RenderedConfig, renderRouterConfig, type SpecProblem } from "../render/router-config.ts";
 import { configMap, enrollmentSecret, statefulSet } from "../render/workload.ts";
-import type { EdgeRouterResource } from "../schema.ts";
 import { type EnrollmentStep, enrollmentStep } from "./enrollment.ts";
 import {
   certificateOf,

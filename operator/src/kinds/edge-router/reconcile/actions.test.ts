@@ -1,9 +1,9 @@
+import type { EdgeRouterResource } from "@sallyport/resources";
 import { describe, expect, test } from "vitest";
 import type { UsableNetwork } from "../../../controller-client/network-clients.ts";
 import { KubeError } from "../../../kube/client/errors.ts";
 import { KINDS, type KubeObject } from "../../../kube/kinds.ts";
 import type { RouterAction } from "../plan/router-plan.ts";
-import type { EdgeRouterResource } from "../schema.ts";
 import { edgeRouter } from "../testing/edge-router.ts";
 import { RouterActions } from "./actions.ts";
 import { ChildReader, type RouterContext } from "./observe.ts";

@@ -1,14 +1,12 @@
+import { type EdgeRouterResource, ofOrdinal, ownerOf } from "@sallyport/resources";
+import type { RemovalResult } from "@sallyport/resources/sync";
 import { applyChild } from "../../../children/apply.ts";
 import type { UsableNetwork } from "../../../controller-client/network-clients.ts";
-import { ownerOf } from "../../../entity/ownership.ts";
-import type { RemovalResult } from "../../../entity/sync.ts";
 import { KubeError } from "../../../kube/client/errors.ts";
 import { KINDS, KindTable, type KubeObject, keyFor } from "../../../kube/kinds.ts";
 import { afterReEnroll } from "../plan/enrollment.ts";
-import { ofOrdinal } from "../plan/entity.ts";
 import type { RouterAction } from "../plan/router-plan.ts";
 import { claimsPrefix } from "../render/names.ts";
-import type { EdgeRouterResource } from "../schema.ts";
 import { type ChildReader, edgeRouterSync, knownOf, type RouterContext, statusOfRouter } from "./observe.ts";
 
 const TABLE = new KindTable();

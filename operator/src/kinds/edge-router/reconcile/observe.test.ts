@@ -1,6 +1,6 @@
+import { routerBody } from "@sallyport/resources/sync";
 import { expect, test } from "vitest";
 import { found } from "../testing/routers.ts";
-import { routerBody } from "./observe.ts";
 
 const FIELDS = {
   ...{ name: "eu-0", tags: {}, roleAttributes: [], cost: 0, noTraversal: false, disabled: false },

@@ -1,17 +1,24 @@
 import { connect } from "node:tls";
-import { listAll } from "@sallyport/api/client";
+import { listAll, type ManagementClient } from "@sallyport/api/client";
+import {
+  type EdgeRouterResource,
+  edgeRouter,
+  type FoundEdgeRouter,
+  isOurs,
+  OWNER_TAGS,
+  ofOrdinal,
+  ownerFilter,
+  ownerOf,
+  type RouterStatus,
+} from "@sallyport/resources";
+import { EntitySync, edgeRouters, type SyncResult } from "@sallyport/resources/sync";
 import { type FoundClaim, findBlockedReason } from "../../../children/blocked-reason.ts";
 import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
-import type { ManagementClient } from "../../../controller-client/connection.ts";
 import type { UsableNetwork } from "../../../controller-client/network-clients.ts";
-import { type Collection, writable } from "../../../entity/collection.ts";
 import { knownReferences } from "../../../entity/known-references.ts";
-import { isOurs, OWNER_TAGS, ownerFilter, ownerOf } from "../../../entity/ownership.ts";
-import { EntitySync, type SyncResult } from "../../../entity/sync.ts";
 import { KINDS, type KubeObject, keyFor, type ObjectRef, type ResourceKind } from "../../../kube/kinds.ts";
 import type { ReconcileContext } from "../../../loop/kind-reconciler.ts";
 import { LatestObjects } from "../../../loop/latest-objects.ts";
-import { type EdgeRouterFields, edgeRouter, type FoundEdgeRouter, ofOrdinal } from "../plan/entity.ts";
 import { type EntityState, namesIn, type ObservedRouter, type SurplusRouter } from "../plan/router-plan.ts";
 import { keepsVolumes, ownPartOf } from "../plan/step.ts";
 import type { FoundService } from "../render/address.ts";
@@ -26,7 +33,6 @@ import {
   routerName,
 } from "../render/names.ts";
 import { edgeService } from "../render/objects.ts";
-import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
 
 export type RouterContext = ReconcileContext<EdgeRouterResource>;
 
@@ -112,39 +118,6 @@ export class ChildReader {
 
 const isSameVersion = ({ metadata: left }: KubeObject, { metadata: right }: KubeObject): boolean =>
   left.uid === right.uid && left.resourceVersion === right.resourceVersion;
-
-/**
- * The fields of a router as they are sent. Networks before OpenZiti 2.1 know no configs of routers: they get none.
- *
- * @param found the router that is replaced; it has what no resource declares and a replacement would take away
- */
-export function routerBody<Body extends EdgeRouterFields>({ configs, ...body }: Body, found?: FoundEdgeRouter) {
-  const { ctrlChanListeners } = found ?? {};
-  return {
-    ...body,
-    ...(ctrlChanListeners === undefined ? {} : { ctrlChanListeners }),
-    ...(configs.length === 0 && found?.configs === undefined ? {} : { configs }),
-  };
-}
-
-const edgeRouters: Collection<EdgeRouterFields, FoundEdgeRouter> = {
-  list: (client, query, call) => client.listEdgeRouters({ query }, call),
-  detail: async (client, id, call) => (await client.detailEdgeRouter({ params: { id } }, call)).data,
-  create: async (client, body, call) =>
-    (await client.createEdgeRouter({ body: writable(routerBody(body)) }, call)).data.id,
-  replace: (client, found, body, call) =>
-    client.updateEdgeRouter({ params: { id: found.id }, body: writable(routerBody(body, found)) }, call),
-  fieldsOf: (found) => ({
-    roleAttributes: found.roleAttributes ?? [],
-    cost: found.cost ?? 0,
-    noTraversal: found.noTraversal ?? false,
-    disabled: found.disabled ?? false,
-    isTunnelerEnabled: found.isTunnelerEnabled ?? false,
-    appData: found.appData ?? {},
-    configs: found.configs ?? [],
-  }),
-  delete: (client, id, call) => client.deleteEdgeRouter({ params: { id } }, call),
-};
 
 export const edgeRouterSync = new EntitySync(edgeRouter, edgeRouters);
 

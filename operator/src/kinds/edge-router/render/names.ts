@@ -1,7 +1,6 @@
+import { type EdgeRouterResource, type EdgeRouterSpec, LABELS } from "@sallyport/resources";
 import { INSTANCE, ownerLabels, ownerReference } from "../../../children/owner-marks.ts";
 import type { KubeObject } from "../../../kube/kinds.ts";
-import { LABELS } from "../../../resources/group.ts";
-import type { EdgeRouterResource, EdgeRouterSpec } from "../schema.ts";
 
 /** Names, labels and paths of what an EdgeRouter is made of in the cluster (docs/operator/edge-router.md, "Objects"). */
 

@@ -1,9 +1,9 @@
 import { isIP } from "node:net";
 import { ConfigError, type ConfigProblem } from "@sallyport/config-file";
+import type { EdgeRouterSpec } from "@sallyport/resources";
 import { type RouterConfigFile, validateRouterConfig, writeRouterConfig } from "@sallyport/router-config";
 import { hashOf, isMap, mergePatch, sorted } from "../../../children/json-value.ts";
 import type { Controllers } from "../../network/interface.ts";
-import type { EdgeRouterSpec } from "../schema.ts";
 import { type Address, addressText, NODE_ADDRESS, serviceNames } from "./address.ts";
 import {
   CONTAINERS,

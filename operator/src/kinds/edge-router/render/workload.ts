@@ -1,8 +1,7 @@
+import { ANNOTATIONS, type EdgeRouterSpec } from "@sallyport/resources";
 import { mergePatch } from "../../../children/json-value.ts";
 import { KEPT_ANNOTATIONS } from "../../../children/owner-marks.ts";
 import { KINDS, type KubeObject, objectOf } from "../../../kube/kinds.ts";
-import { ANNOTATIONS } from "../../../resources/group.ts";
-import type { EdgeRouterSpec } from "../schema.ts";
 import { hostnameOf } from "./address.ts";
 import {
   CONFIG_FILE,

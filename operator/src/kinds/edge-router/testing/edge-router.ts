@@ -1,6 +1,7 @@
-import { admit } from "../../../resources/testing/admission.ts";
-import { sample } from "../../testing/samples.ts";
-import { type EdgeRouterResource, edgeRouterDefinition } from "../schema.ts";
+import type { EdgeRouterResource } from "@sallyport/resources";
+import { admit } from "@sallyport/resources/admission";
+import { edgeRouterDefinition } from "@sallyport/resources/definitions";
+import { sample } from "@sallyport/resources/testing/samples";
 
 /** EdgeRouter `eu` of the namespace `edge` as the API server stores it. Sections that the schema would refuse are put in past it: not every server checks. */
 export function edgeRouter(spec: object = {}, metadata: object = {}): EdgeRouterResource {

@@ -1,10 +1,9 @@
+import type { EdgeRouterResource, FoundEdgeRouter, RouterStatus } from "@sallyport/resources";
 import { Admissions } from "../../../children/intent.ts";
 import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
 import type { KubeObject } from "../../../kube/kinds.ts";
-import type { FoundEdgeRouter } from "../plan/entity.ts";
 import type { ObservedRouter, RouterAction, RouterPlanInput } from "../plan/router-plan.ts";
 import { planEdgeRouter } from "../plan.ts";
-import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
 import { edgeRouter } from "./edge-router.ts";
 
 export const NOW = new Date("2026-11-02T12:00:00Z");

@@ -1,3 +1,4 @@
+import type { FoundIdentity } from "@sallyport/resources";
 import {
   ASK,
   type CredentialState,
@@ -13,7 +14,6 @@ import {
   secretTaken,
   type WantedCredential,
 } from "./credential.ts";
-import type { FoundIdentity } from "./entity.ts";
 
 type WantedToken = Extract<WantedCredential, { readonly kind: "token" }>;
 

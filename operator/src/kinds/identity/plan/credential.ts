@@ -1,11 +1,5 @@
 import { parseDuration } from "@sallyport/config-file";
-import type { IdentitySpec } from "../schema.ts";
-
-/** What is sent to invite it, besides the end of the token. */
-export type Invitation =
-  | { readonly method: "ott" }
-  | { readonly method: "ottca"; readonly caId: string }
-  | { readonly method: "updb"; readonly username: string };
+import { type IdentitySpec, type Invitation, invitationOf } from "@sallyport/resources";
 
 /** What the spec wants an identity to log in with. */
 export type WantedCredential =
@@ -50,25 +44,6 @@ export function wantedCredential({ metadata, spec }: Asking): WantedCredential {
   const invitation = invitationOf(enrollment);
   if (invitation === undefined) return { kind: "none" };
   return { kind: "token", invitation, secretName: enrollment.secretName ?? `${metadata.name}-enrollment`, tokenLifeMs };
-}
-
-function invitationOf({
-  method,
-  caId,
-  username,
-  passwordSecretRef,
-}: NonNullable<IdentitySpec["enrollment"]>): Invitation | undefined {
-  switch (method) {
-    case "ott":
-      return { method };
-    case "ottca":
-      return caId === undefined ? undefined : { method, caId };
-    case "updb":
-      // With a password that the operator sets there is nothing to invite to.
-      return username === undefined || passwordSecretRef !== undefined ? undefined : { method, username };
-    case "none":
-      return undefined;
-  }
 }
 
 /** When a certificate is to be renewed: `renewBeforeMs`, or the smaller of 30 days and a third of its life, before it ends. */

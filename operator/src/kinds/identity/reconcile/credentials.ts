@@ -1,14 +1,11 @@
-import { ApiError, listAll } from "@sallyport/api/client";
+import { ApiError, listAll, type ManagementClient } from "@sallyport/api/client";
+import { type FoundIdentity, isOfOperator, type Tags } from "@sallyport/resources";
 import type { EnrollmentToken } from "@sallyport/sdk";
-import type { ManagementClient } from "../../../controller-client/connection.ts";
-import type { Tags } from "../../../entity/ownership.ts";
 import type { LeaderCheck } from "../../../kube/election/elector.ts";
 import type { EventNote } from "../../../kube/events/recorder.ts";
 import type { SecretObject } from "../../../kube/kinds.ts";
-import { isOfOperator } from "../../../resources/group.ts";
 import type { CredentialState, CredentialStep, WantedCredential } from "../plan/credential.ts";
 import { planIdentitySecret, planToken } from "../plan/credential-steps.ts";
-import type { FoundIdentity } from "../plan/entity.ts";
 import {
   CredentialError,
   certified,

@@ -1,54 +1,18 @@
-import { type Collection, EntityReader, writable } from "../../../entity/collection.ts";
-import { ownerOf } from "../../../entity/ownership.ts";
-import { type EntityResource, networkRefOf } from "../../../entity/plan.ts";
-import { EntitySync, type KnownEntity } from "../../../entity/sync.ts";
+import {
+  type EntityResource,
+  type IdentityResource,
+  type IdentitySpec,
+  identityEntity,
+  networkRefOf,
+  ownerOf,
+  withDisablingMark,
+} from "@sallyport/resources";
+import { EntityReader, EntitySync, identityCollection, type KnownEntity } from "@sallyport/resources/sync";
 import { KINDS, type SecretObject } from "../../../kube/kinds.ts";
 import type { ReconcileContext, Removal } from "../../../loop/kind-reconciler.ts";
 import { wasObserved } from "../../../loop/status.ts";
-import { type Invitation, wantedCredential } from "../plan/credential.ts";
-import { type FoundIdentity, type IdentityFields, identityEntity, withDisablingMark } from "../plan/entity.ts";
-import type { IdentityResource, IdentitySpec } from "../schema.ts";
+import { wantedCredential } from "../plan/credential.ts";
 import { IdentitySecret } from "../secret/identity-secret.ts";
-
-/** What a new identity is invited by, as the API takes it together with the identity. */
-type EnrollmentOfCreate = { readonly ott: true } | { readonly ottca: string } | { readonly updb: string };
-
-function enrollmentOfCreate(invitation: Invitation): EnrollmentOfCreate {
-  switch (invitation.method) {
-    case "ott":
-      return { ott: true };
-    case "ottca":
-      return { ottca: invitation.caId };
-    case "updb":
-      return { updb: invitation.username };
-  }
-}
-
-/** The calls for identities. One that is created is invited at once by `invitation`; its token lives as long as the network's do. */
-export function identityCollection(invitation: Invitation | undefined): Collection<IdentityFields, FoundIdentity> {
-  const enrollment = invitation === undefined ? {} : { enrollment: enrollmentOfCreate(invitation) };
-  return {
-    list: (client, query, call) => client.listIdentities({ query }, call),
-    detail: async (client, id, call) => (await client.detailIdentity({ params: { id } }, call)).data,
-    create: async (client, fields, call) =>
-      (await client.createIdentity({ body: writable({ ...fields, ...enrollment }) }, call)).data.id,
-    replace: (client, { id, permissions }, body, call) =>
-      client.updateIdentity({ params: { id }, body: writable({ ...body, permissions: permissions ?? [] }) }, call),
-    fieldsOf: (found) => ({
-      type: found.typeId as "Default",
-      isAdmin: found.isAdmin,
-      roleAttributes: found.roleAttributes ?? [],
-      authPolicyId: found.authPolicyId,
-      ...(found.externalId ? { externalId: found.externalId } : {}),
-      defaultHostingCost: found.defaultHostingCost,
-      defaultHostingPrecedence: found.defaultHostingPrecedence ?? "default",
-      serviceHostingCosts: found.serviceHostingCosts ?? {},
-      serviceHostingPrecedences: found.serviceHostingPrecedences ?? {},
-      appData: found.appData ?? {},
-    }),
-    delete: (client, id, call) => client.deleteIdentity({ params: { id } }, call),
-  };
-}
 
 export type Context = ReconcileContext<IdentityResource>;
 

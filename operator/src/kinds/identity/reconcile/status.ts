@@ -1,13 +1,20 @@
+import type { ManagementClient } from "@sallyport/api/client";
+import {
+  DISABLED,
+  type DisablingPlan,
+  type FoundIdentity,
+  type IdentityResource,
+  type IdentityStatus,
+  type MissingReference,
+  missingReason,
+  missingText,
+} from "@sallyport/resources";
 import { parseCertificates } from "@sallyport/wire";
-import type { ManagementClient } from "../../../controller-client/connection.ts";
-import { type MissingReference, missingReason, missingText } from "../../../entity/references.ts";
 import type { ConditionDraft } from "../../../kube/conditions.ts";
 import { secondTime } from "../../../kube/formats.ts";
 import type { OwnStatus } from "../../../loop/kind-reconciler.ts";
 import type { CredentialState, HeldSecret, WantedCredential } from "../plan/credential.ts";
 import { over } from "../plan/credential-steps.ts";
-import { DISABLED, type DisablingPlan, type FoundIdentity } from "../plan/entity.ts";
-import type { IdentityResource, IdentityStatus } from "../schema.ts";
 import type { CredentialError } from "../secret/certificate.ts";
 import type { PasswordProblem } from "./credentials.ts";
 

@@ -1,10 +1,12 @@
 /** What is read from a Secret, and what a Secret becomes: nothing of others is lost, nothing that can't be read is trusted. */
+
+import type { IdentityResource } from "@sallyport/resources";
+import { admit } from "@sallyport/resources/admission";
+import { identityDefinition } from "@sallyport/resources/definitions";
+import { sample } from "@sallyport/resources/testing/samples";
 import type { IdentityFile } from "@sallyport/sdk";
 import { describe, expect, test } from "vitest";
 import type { SecretObject } from "../../../kube/kinds.ts";
-import { admit } from "../../../resources/testing/admission.ts";
-import { sample } from "../../testing/samples.ts";
-import { type IdentityResource, identityDefinition } from "../schema.ts";
 import { contentOf, heldSecret, isSameSecret, type SecretContent, secretWith } from "./identity-secret.ts";
 
 function identity(spec: Readonly<Record<string, unknown>> = {}, uid = "u1"): IdentityResource {

@@ -1,13 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
+import { ANNOTATIONS, GROUP, type IdentityResource, LABELS, MANAGED_BY } from "@sallyport/resources";
 import type { IdentityFile } from "@sallyport/sdk";
 import { commonName, fingerprint, parseCertificates } from "@sallyport/wire";
 import { ownerReference } from "../../../children/owner-marks.ts";
 import type { KubeClient } from "../../../kube/client/client.ts";
 import { secondTime } from "../../../kube/formats.ts";
 import { KINDS, type KubeObject, refOf, type SecretObject } from "../../../kube/kinds.ts";
-import { ANNOTATIONS, GROUP, LABELS, MANAGED_BY } from "../../../resources/group.ts";
 import type { HeldCertificate, HeldSecret } from "../plan/credential.ts";
-import type { IdentityResource } from "../schema.ts";
 
 /**
  * One Secret of one Identity. Every write is of the state that was read, so that a Secret which another client made or changed meanwhile is never

@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import type { ExternalNetwork } from "@sallyport/resources";
 import { splitPem } from "@sallyport/wire";
-import type { ExternalNetwork } from "../schema.ts";
 import { type NetworkProblem, passing, stalled } from "./problem.ts";
 
 /** How the operator proves who it is, as far as a Secret says it. */

@@ -1,8 +1,8 @@
+import type { ExternalNetwork } from "@sallyport/resources";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type FoundPod, type FoundStatefulSet, isRolledOut } from "../../../children/workload.ts";
 import { serverVersion } from "../reconcile/use.ts";
-import type { ExternalNetwork } from "../schema.ts";
 import { accessSources, caBundleOf, credentialsOf, namedValue, tokenAudience, type ValueHolder } from "./access.ts";
 import { nextReconcileMs, passing, rolloutProblem, stalled } from "./problem.ts";
 

@@ -1,4 +1,5 @@
 import { randomBytes, randomInt, X509Certificate } from "node:crypto";
+import type { ManagedNetwork, NetworkResource } from "@sallyport/resources";
 import { applyChild, dryRun } from "../../../children/apply.ts";
 import { withIntent } from "../../../children/intent.ts";
 import { KubeError } from "../../../kube/client/errors.ts";
@@ -6,7 +7,6 @@ import { KINDS, type KubeObject, type ResourceKind, type SecretObject } from "..
 import { type NetworkProblem, passing, stalled } from "../plan/problem.ts";
 import { renderCertificate } from "../render/children.ts";
 import { childNames, isChild, keptMetadata } from "../render/names.ts";
-import type { ManagedNetwork, NetworkResource } from "../schema.ts";
 import type { ConnectionProblem, NetworkContext } from "./use.ts";
 
 /** A Network can't come to be as wanted; what is up is in {@link problem}. */

@@ -1,3 +1,4 @@
+import type { ExternalNetwork, NetworkResource } from "@sallyport/resources";
 import type { ConnectionTimes } from "../../../controller-client/connection.ts";
 import { NetworkNotReadyError } from "../../../controller-client/errors.ts";
 import type { NetworkRef } from "../../../controller-client/network-clients.ts";
@@ -14,7 +15,6 @@ import {
   type ValueHolder,
 } from "../plan/access.ts";
 import { stalled } from "../plan/problem.ts";
-import type { ExternalNetwork, NetworkResource } from "../schema.ts";
 import {
   type Access,
   type ConnectionProblem,

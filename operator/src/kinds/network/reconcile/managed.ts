@@ -1,6 +1,13 @@
 import { createHmac } from "node:crypto";
 import { isIP } from "node:net";
 import { postgresUrl } from "@sallyport/controller-config";
+import {
+  ANNOTATIONS,
+  amountOf,
+  type ManagedNetwork,
+  type NetworkResource,
+  type NetworkStatus,
+} from "@sallyport/resources";
 import { formatHostPort, type HostPort } from "@sallyport/wire";
 import { isUntried, markKept } from "../../../children/apply.ts";
 import { type FoundClaim, findBlockedReason } from "../../../children/blocked-reason.ts";
@@ -9,10 +16,8 @@ import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
 import type { ConnectionTimes } from "../../../controller-client/connection.ts";
 import { fetchProvenBundle, TrustError } from "../../../controller-client/trust.ts";
 import { KubeError } from "../../../kube/client/errors.ts";
-import { amountOf } from "../../../kube/formats.ts";
 import { KINDS, type KubeObject, type SecretObject } from "../../../kube/kinds.ts";
 import type { Outcome } from "../../../loop/kind-reconciler.ts";
-import { ANNOTATIONS } from "../../../resources/group.ts";
 import { credentialsOf, namedValue } from "../plan/access.ts";
 import { rolloutProblem, stalled } from "../plan/problem.ts";
 import { renderCaBundle, renderClaim, renderConfigMap, renderService, renderStatefulSet } from "../render/children.ts";
@@ -28,7 +33,6 @@ import {
   serviceHost,
   servicePort,
 } from "../render/names.ts";
-import type { ManagedNetwork, NetworkResource, NetworkStatus } from "../schema.ts";
 import {
   createSecret,
   dryRunChild,

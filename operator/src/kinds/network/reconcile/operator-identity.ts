@@ -1,22 +1,15 @@
 import { X509Certificate } from "node:crypto";
-import { ApiError, createClient } from "@sallyport/api/client";
+import { ApiError, createClient, type ManagementClient } from "@sallyport/api/client";
+import { ANNOTATIONS, GROUP, type NetworkResource, ownerOf, ownershipOf, tagsOf } from "@sallyport/resources";
 import { controllerTrust, createCsr, createKeyPair } from "@sallyport/wire";
 import { markKept } from "../../../children/apply.ts";
-import {
-  type ConnectionTimes,
-  type ManagementClient,
-  NetworkConnection,
-  REFUSED_LOGIN_MS,
-} from "../../../controller-client/connection.ts";
+import { type ConnectionTimes, NetworkConnection, REFUSED_LOGIN_MS } from "../../../controller-client/connection.ts";
 import { byProxy } from "../../../controller-client/proxies.ts";
 import { LoginGate } from "../../../controller-client/request-limits.ts";
-import { ownerOf, ownershipOf, tagsOf } from "../../../entity/ownership.ts";
 import { KINDS, type KubeObject, type SecretObject } from "../../../kube/kinds.ts";
-import { ANNOTATIONS, GROUP } from "../../../resources/group.ts";
 import { credentialsOf, type SecretCredentials } from "../plan/access.ts";
 import { stalled } from "../plan/problem.ts";
 import { childNames, isChild, keptMetadata, ownerName } from "../render/names.ts";
-import type { NetworkResource } from "../schema.ts";
 import { conflict, NetworkProblemError } from "./children.ts";
 import { type Access, connectionOptions, type NetworkContext, requestTimeoutMs } from "./use.ts";
 

@@ -1,6 +1,7 @@
-import { ApiError, ApiTransportError, listAll } from "@sallyport/api/client";
+import { ApiError, ApiTransportError, listAll, type ManagementClient } from "@sallyport/api/client";
 import { parseDuration } from "@sallyport/config-file";
-import type { ConnectionOptions, ConnectionTimes, ManagementClient } from "../../../controller-client/connection.ts";
+import { ANNOTATIONS, LABELS, type NetworkResource, type NetworkStatus } from "@sallyport/resources";
+import type { ConnectionOptions, ConnectionTimes } from "../../../controller-client/connection.ts";
 import {
   NetworkNotReadyError,
   type NotReadyReason,
@@ -11,10 +12,8 @@ import type { Credentials } from "../../../controller-client/oidc-session.ts";
 import { conditionOf } from "../../../kube/conditions.ts";
 import { KINDS } from "../../../kube/kinds.ts";
 import type { Outcome, ReconcileContext } from "../../../loop/kind-reconciler.ts";
-import { ANNOTATIONS, LABELS } from "../../../resources/group.ts";
 import { connectionConditions, type Findings } from "../plan/conditions.ts";
 import { type NetworkProblem, nextReconcileMs, passing, stalled } from "../plan/problem.ts";
-import type { NetworkResource, NetworkStatus } from "../schema.ts";
 
 export type NetworkContext = ReconcileContext<NetworkResource>;
 type NetworkOutcome = Outcome<NetworkResource>;

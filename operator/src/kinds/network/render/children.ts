@@ -1,8 +1,7 @@
 import { isIP } from "node:net";
+import { ANNOTATIONS, type ManagedNetwork, type NetworkResource } from "@sallyport/resources";
 import { mergePatch } from "../../../children/json-value.ts";
 import { KINDS, type KubeObject, objectOf } from "../../../kube/kinds.ts";
-import { ANNOTATIONS } from "../../../resources/group.ts";
-import type { ManagedNetwork, NetworkResource } from "../schema.ts";
 import {
   childLabels,
   childNames,

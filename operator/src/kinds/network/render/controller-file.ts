@@ -1,9 +1,9 @@
 import { ConfigError, type ConfigProblem } from "@sallyport/config-file";
 import { readControllerConfig } from "@sallyport/controller-config";
+import type { ManagedNetwork } from "@sallyport/resources";
 import { formatHostPort, type HostPort } from "@sallyport/wire";
 import { stringify } from "yaml";
 import { hashOf, isMap, mergePatch, sorted } from "../../../children/json-value.ts";
-import type { ManagedNetwork } from "../schema.ts";
 import { PATHS } from "./names.ts";
 
 /** The controller's file, or what is wrong with it. */

@@ -1,3 +1,4 @@
+import { isOfOperator, type ManagedNetwork, type NetworkResource } from "@sallyport/resources";
 import { formatHostPort, type HostPort } from "@sallyport/wire";
 import {
   INSTANCE,
@@ -8,8 +9,6 @@ import {
   ownerReference,
 } from "../../../children/owner-marks.ts";
 import type { KubeObject, ObjectMeta } from "../../../kube/kinds.ts";
-import { isOfOperator } from "../../../resources/group.ts";
-import type { ManagedNetwork, NetworkResource } from "../schema.ts";
 
 /** Names of everything that belongs to a managed Network (docs/operator/networks.md, "Objects"). */
 interface ChildNames {

@@ -1,6 +1,7 @@
-import { admit } from "../../../resources/testing/admission.ts";
-import { sample } from "../../testing/samples.ts";
-import { type ManagedNetwork, type NetworkResource, networkDefinition } from "../schema.ts";
+import type { ManagedNetwork, NetworkResource } from "@sallyport/resources";
+import { admit } from "@sallyport/resources/admission";
+import { networkDefinition } from "@sallyport/resources/definitions";
+import { sample } from "@sallyport/resources/testing/samples";
 
 /** A managed Network as the API server hands it out. */
 export function managedNetwork(
