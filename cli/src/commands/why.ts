@@ -1,6 +1,9 @@
+import { ApiError } from "@sallyport/api/client";
 import { Option } from "commander";
 import type { CommandContext } from "../context.ts";
+import { findEntity } from "../entities/find.ts";
 import { CommandError, UsageError } from "../errors.ts";
+import { kindNamed } from "../kinds/find-kind.ts";
 import { ApiCaller } from "../network/api-caller.ts";
 import { CLIENT_API, MANAGEMENT_API } from "../network/api-paths.ts";
 import { authenticate } from "../network/authenticate.ts";
@@ -64,7 +67,16 @@ async function asked(
   }
   const path = `${MANAGEMENT_API}/identities/${encodeURIComponent(identity)}/why/${encodeURIComponent(service)}`;
   return await withNetwork(network, context, async ({ caller }) => {
-    return (await caller.json({ method: "GET", path, query: { type } })).data as WhyAnswer;
+    try {
+      return (await caller.json({ method: "GET", path, query: { type } })).data as WhyAnswer;
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 404) throw error;
+      await findEntity(kindNamed("identity"), identity, caller);
+      await findEntity(kindNamed("service"), service, caller);
+      throw new CommandError(
+        `${caller.controller} knows both, but cannot say why: this needs a Sallyport controller newer than 0.1.0; 'sallyport version' shows which controller it is`,
+      );
+    }
   });
 }
 

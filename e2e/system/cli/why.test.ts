@@ -86,6 +86,10 @@ describe("sallyport why", () => {
       errors: expect.stringContaining("expected the service alone"),
     });
     expect(await cli.run("why", "web-client", "web", "--type", "call")).toMatchObject({ code: 2 });
-    expect(await cli.run("why", "no-such-identity", "web")).toMatchObject({ code: 3 });
+    expect(await cli.run("why", "web-clent", "web")).toEqual({
+      code: 3,
+      output: "",
+      errors: "sallyport: no identity 'web-clent': did you mean 'web-client'?\n",
+    });
   });
 });
