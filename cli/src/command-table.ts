@@ -17,6 +17,12 @@ const OTHERS = "Others:";
 /** In the order of the help. */
 export const COMMANDS: readonly CommandEntry[] = [
   {
+    name: "quickstart",
+    group: NETWORKS,
+    summary: "make a network on this machine, or go on with it",
+    load: async () => (await import("./commands/quickstart.ts")).configureQuickstart,
+  },
+  {
     name: "login",
     group: NETWORKS,
     summary: "log in to a network",

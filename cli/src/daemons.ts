@@ -18,13 +18,16 @@ export function isDaemon(word: string | undefined): word is Daemon {
 }
 
 /**
- * Becomes the program: its process id, exit status and signals are those of this one. Does not return.
+ * The command line that starts the program.
  *
- * @param args all that follows its name
  * @param start the file by which this program was started
  * @throws CommandError when it is not installed
  */
-export function becomeDaemon(name: Daemon, args: readonly string[], start: string, { env }: CommandContext): never {
+export function daemonCommand(
+  name: Daemon,
+  start: string,
+  env: CommandContext["env"],
+): readonly [command: string, ...args: string[]] {
   const file = daemonFile(name, start, env);
   if (file === undefined) {
     throw new CommandError(
@@ -32,12 +35,23 @@ export function becomeDaemon(name: Daemon, args: readonly string[], start: strin
     );
   }
   const flags = nodeFlags(file);
-  const line = flags === undefined ? [file, ...args] : [process.execPath, ...flags, file, ...args];
+  return flags === undefined ? [file] : [process.execPath, ...flags, file];
+}
+
+/**
+ * Becomes the program: its process id, exit status and signals are those of this one. Does not return.
+ *
+ * @param args all that follows its name
+ * @param start the file by which this program was started
+ * @throws CommandError when it is not installed
+ */
+export function becomeDaemon(name: Daemon, args: readonly string[], start: string, { env }: CommandContext): never {
+  const [command, ...first] = daemonCommand(name, start, env);
   if (process.execve === undefined)
     throw new CommandError(`this system cannot do that: start sallyport-${name} itself`);
   const variables = Object.entries(env).flatMap(([key, value]) => (value === undefined ? [] : [[key, value] as const]));
-  process.execve(line[0] ?? file, line, Object.fromEntries(variables));
-  throw new CommandError(`${file} could not be started`);
+  process.execve(command, [command, ...first, ...args], Object.fromEntries(variables));
+  throw new CommandError(`${command} could not be started`);
 }
 
 /** The program's file: beside this program, where packages and this repository have it, or on the PATH. */

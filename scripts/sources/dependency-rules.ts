@@ -145,6 +145,11 @@ function cliRules(): DependencyRule[] {
     layer("fields", ["kinds/", "terminal/"], "options are read before a network is known"),
     layer("editing", ["kinds/", "entities/"], "texts and editors know no command"),
     layer("output", ["kinds/", "terminal/", "entities/"], "what is shown comes as values"),
+    layer(
+      "quickstart",
+      ["daemons.ts", "kinds/", "terminal/", "network/", "entities/", "output/"],
+      "a quick start reaches programs as child processes and the network by its API",
+    ),
     { from: "cli/", may: ["packages/", "cli/"], why: "a program never imports another program" },
   ];
 }

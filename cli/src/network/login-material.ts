@@ -17,8 +17,11 @@ export interface LoginMaterial {
 /** Reads it again from its files. @throws CommandError */
 export async function loginMaterial(way: LoginWay, context: CommandContext): Promise<LoginMaterial> {
   switch (way.method) {
-    case "password":
-      return {};
+    case "password": {
+      const { username, passwordFile } = way;
+      if (passwordFile === undefined) return {};
+      return { proof: { method: "password", username, password: await givenLine(passwordFile, context) } };
+    }
     case "token":
       if (way.file === undefined) return {};
       return { proof: { method: "ext-jwt", token: await givenLine(way.file, context) } };

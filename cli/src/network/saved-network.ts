@@ -6,7 +6,8 @@ import { isForeign, readOwn, removeOwn, settingsFolder, writeOwn } from "./own-f
 
 /** How a login proves who the user is. Files are read again when a session has ended. */
 export type LoginWay =
-  | { readonly method: "password"; readonly username: string }
+  /** Without a file, only the user knows the password. */
+  | { readonly method: "password"; readonly username: string; readonly passwordFile?: string }
   | { readonly method: "certificate"; readonly certFile: string; readonly keyFile: string }
   | { readonly method: "identity"; readonly file: string }
   /** A token of a provider that the network trusts. Without a file it counted once. */
@@ -149,10 +150,10 @@ function savedNetwork(text: string): SavedNetwork | undefined {
 
 function isLoginWay(value: unknown): value is LoginWay {
   if (typeof value !== "object" || value === null) return false;
-  const { method, username, certFile, keyFile, file } = value as Record<string, unknown>;
+  const { method, username, passwordFile, certFile, keyFile, file } = value as Record<string, unknown>;
   switch (method) {
     case "password":
-      return typeof username === "string";
+      return typeof username === "string" && (passwordFile === undefined || typeof passwordFile === "string");
     case "certificate":
       return typeof certFile === "string" && typeof keyFile === "string";
     case "identity":

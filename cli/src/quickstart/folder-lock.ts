@@ -1,0 +1,57 @@
+/** One run at a time works in a folder. */
+import { randomUUID } from "node:crypto";
+import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { CommandError } from "../errors.ts";
+import { isRunning, markOf, markText, readMark } from "./process-mark.ts";
+
+const FILE = "running.pid";
+
+/**
+ * Takes the folder for this process.
+ *
+ * @returns gives it back
+ * @throws CommandError when another process has it
+ */
+export async function lockFolder(folder: string): Promise<() => Promise<void>> {
+  const lock = join(folder, FILE);
+  const own = join(folder, `${FILE}.${randomUUID()}`);
+  try {
+    await writeFile(own, markText(markOf(process.pid)), { flag: "wx", mode: 0o600 });
+    while (!(await isTaken(own, lock))) await removeStale(folder, lock);
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    throw new CommandError(`cannot write into ${folder}: ${(error as Error).message}`, undefined, { cause: error });
+  } finally {
+    await rm(own, { force: true });
+  }
+  return async () => await rm(lock, { force: true });
+}
+
+async function isTaken(own: string, lock: string): Promise<boolean> {
+  try {
+    await link(own, lock);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+/** Removes the lock of a process that was killed. @throws CommandError when its process runs */
+async function removeStale(folder: string, lock: string): Promise<void> {
+  const text = await readFile(lock, "utf8").catch(() => undefined);
+  if (text === undefined) return;
+  const holder = readMark(text);
+  if (holder !== undefined && isRunning(holder)) {
+    throw new CommandError(
+      `another 'sallyport quickstart' uses ${folder} (process ${holder.pid}): stop it, or choose another folder with --dir DIR`,
+    );
+  }
+  // Another run may have replaced the lock since it was read: what was moved away by mistake is put back.
+  const aside = `${lock}.${randomUUID()}`;
+  await rename(lock, aside).catch(() => undefined);
+  const moved = await readFile(aside, "utf8").catch(() => undefined);
+  if (moved !== undefined && moved !== text) await link(aside, lock).catch(() => undefined);
+  await rm(aside, { force: true });
+}

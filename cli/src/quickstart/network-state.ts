@@ -1,0 +1,40 @@
+/** What a quick start decided once, and keeps. */
+import { join } from "node:path";
+import { CommandError } from "../errors.ts";
+import { readOwn, writeOwn } from "../network/own-files.ts";
+
+export interface NetworkState {
+  /** Name or address under which other machines reach this one. */
+  readonly host: string;
+  readonly controllerPort: number;
+  readonly routerPort: number;
+  /** The entities of a new network are there. Before, an interrupted run has to be finished. */
+  readonly isComplete: boolean;
+}
+
+const FILE = "quickstart.json";
+
+/** @throws CommandError for a file that cannot be used */
+export async function readState(folder: string): Promise<NetworkState | undefined> {
+  const file = join(folder, FILE);
+  const text = await readOwn(file);
+  if (text === undefined) return undefined;
+  const { host, controllerPort, routerPort, isComplete } = valuesIn(text);
+  if (typeof host === "string" && typeof controllerPort === "number" && typeof routerPort === "number")
+    return { host, controllerPort, routerPort, isComplete: isComplete === true };
+  throw new CommandError(
+    `${file} does not say which network this is: expected host, controllerPort and routerPort; restore it, or choose another folder with --dir DIR`,
+  );
+}
+
+function valuesIn(text: string): Partial<Record<keyof NetworkState, unknown>> {
+  try {
+    return (JSON.parse(text) as Partial<Record<keyof NetworkState, unknown>> | null) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+export async function writeState(folder: string, state: NetworkState): Promise<void> {
+  await writeOwn(join(folder, FILE), `${JSON.stringify(state, undefined, 2)}\n`);
+}

@@ -1,0 +1,186 @@
+/** A network of this machine that stays: controller, router, policies, and services of programs beside them. */
+import { untilAborted } from "@sallyport/async";
+import { makeFolder } from "@sallyport/program/make-folder";
+import type { CommandContext } from "../context.ts";
+import { CommandError, UsageError } from "../errors.ts";
+import type { ApiCaller } from "../network/api-caller.ts";
+import { withNetwork } from "../network/open-network.ts";
+import { visible } from "../terminal/visible.ts";
+import { accepts, checkLeadsHere, freePortFrom, ownAddress, whyNotFree } from "./addresses.ts";
+import { ensurePassword, saveLogin } from "./administrator.ts";
+import { initController, startController } from "./controller-program.ts";
+import type { Exposure } from "./exposure.ts";
+import { lockFolder } from "./folder-lock.ts";
+import {
+  ensureMachine,
+  ensurePolicies,
+  ensureRouter,
+  ensureService,
+  MACHINES,
+  machineToken,
+  services,
+} from "./network-entities.ts";
+import { type NetworkState, readState, writeState } from "./network-state.ts";
+import { type Places, placesIn } from "./places.ts";
+import { enrollRouter, startRouter } from "./router-program.ts";
+import { stopSignals } from "./stop-signals.ts";
+import { showSummary } from "./summary.ts";
+import { earlierProgram, type SupervisedProgram } from "./supervised-program.ts";
+
+export interface QuickstartOptions {
+  readonly folder: string;
+  readonly host?: string | undefined;
+  readonly port?: number | undefined;
+  readonly routerPort?: number | undefined;
+  readonly exposures: readonly Exposure[];
+  /** Folder for the tokens of further machines. */
+  readonly tokenFolder: string;
+  /** The file by which this program was started. */
+  readonly start: string;
+}
+
+const CONTROLLER_PORT = 1280;
+const ROUTER_PORT = 3022;
+
+/**
+ * Makes the network or goes on with it, and runs it until a signal stops this program.
+ *
+ * @throws CommandError, ApiError
+ */
+export async function quickstart(options: QuickstartOptions, context: CommandContext): Promise<void> {
+  const { folder, start } = options;
+  const places = placesIn(folder, start, context.env);
+  // As root, the database runs as another user, who has to reach its own folder.
+  await makeFolder(folder, process.getuid?.() === 0 ? 0o711 : 0o700);
+  const unlock = await lockFolder(folder);
+  const programs: SupervisedProgram[] = [];
+  const { stop, end } = stopSignals(() => {
+    for (const program of programs) program.kill();
+  });
+  try {
+    await run(options, places, programs, { ...context, signal: stop });
+  } catch (error) {
+    // Only a network that is complete is stopped without an error.
+    if (!stop.aborted) throw error;
+    throw new CommandError("stopped before the network was complete: run the command again to go on", undefined, {
+      cause: error,
+    });
+  } finally {
+    for (const program of programs.toReversed()) await program.stop();
+    await unlock();
+    end();
+  }
+}
+
+async function run(
+  options: QuickstartOptions,
+  places: Places,
+  programs: SupervisedProgram[],
+  context: CommandContext,
+): Promise<void> {
+  const { signal: stop, stdout } = context;
+  const say = (line: string): void => void stdout.write(`${visible(line)}\n`);
+  const watch = (program: SupervisedProgram): void => {
+    programs.push(program);
+    program.onRestart.add((reason, retryMs) =>
+      say(
+        `the ${program.name} ended (${reason}) and starts again in ${retryMs / 1_000} s; ${places.logFile(program.name)}`,
+      ),
+    );
+  };
+  const before = await readState(places.folder);
+  const state = before === undefined ? await newState(options, places) : kept(before, options);
+  say(`${before === undefined ? "new network" : "network"} in ${places.folder}, for others at ${state.host}`);
+  await ensurePassword(places);
+  await checkPorts(state, places);
+  await initController(state, places, stop);
+  await startController(state, places, stop, watch);
+  say(`controller ready at https://${hostPort(state.host, state.controllerPort)}`);
+  const network = await saveLogin(state, places, context);
+  await withNetwork(network, context, async ({ caller }) => {
+    if (!state.isComplete) await complete(caller);
+    for (const exposure of options.exposures) await ensureService(exposure, caller);
+    await enrollRouter(state, places, caller, stop);
+    await startRouter(state, places, caller, stop, watch);
+    say(`router ready at tls:${hostPort(state.host, state.routerPort)}`);
+    if (!state.isComplete) await writeState(places.folder, { ...state, isComplete: true });
+    const tokens = [];
+    for (const machine of MACHINES) tokens.push(await machineToken(machine, caller));
+    const summary = {
+      ...{ network, places, tokenFolder: options.tokenFolder },
+      services: await withAnswers(await services(caller)),
+      tokens: tokens.filter((token) => token !== undefined),
+    };
+    await showSummary(summary, context);
+  });
+  await untilAborted(stop);
+  say("stopping; again to stop at once");
+}
+
+/** The entities of a new network. Later runs leave them to the administrator. */
+async function complete(caller: ApiCaller): Promise<void> {
+  await ensureRouter(caller);
+  await ensurePolicies(caller);
+  for (const machine of MACHINES) await ensureMachine(machine, caller);
+}
+
+async function newState({ host, port, routerPort }: QuickstartOptions, { folder }: Places): Promise<NetworkState> {
+  const controllerPort = port ?? (await freePortFrom(CONTROLLER_PORT));
+  for (const [option, wanted] of [
+    ["--port", port],
+    ["--router-port", routerPort],
+  ] as const) {
+    const why = wanted === undefined ? undefined : await whyNotFree(wanted);
+    if (why !== undefined) throw new CommandError(`${option} ${wanted} cannot be used: ${why}`);
+  }
+  const state = {
+    host: host ?? (await ownAddress()),
+    controllerPort,
+    routerPort: routerPort ?? (await freePortFrom(ROUTER_PORT, [controllerPort])),
+    isComplete: false,
+  };
+  if (state.routerPort === controllerPort)
+    throw new UsageError("--port and --router-port must differ: controller and router are two programs");
+  await checkLeadsHere(state.host, controllerPort);
+  await writeState(folder, state);
+  return state;
+}
+
+/** What an earlier run has decided; certificates and tokens are for it. @throws CommandError where the options say something else */
+function kept(state: NetworkState, { host, port, routerPort, folder }: QuickstartOptions): NetworkState {
+  const changes = [
+    ["--host", host, state.host],
+    ["--port", port, state.controllerPort],
+    ["--router-port", routerPort, state.routerPort],
+  ] as const;
+  for (const [option, wanted, has] of changes) {
+    if (wanted === undefined || wanted === has) continue;
+    throw new UsageError(
+      `the network in ${folder} was made with ${option} ${has}, which its certificates and tokens name: omit ${option}, or make another network with --dir DIR`,
+    );
+  }
+  return state;
+}
+
+/** Programs of an earlier run that was killed may have the ports; they are stopped later. */
+async function checkPorts(state: NetworkState, { pidFile }: Places): Promise<void> {
+  for (const [program, port] of [
+    ["controller", state.controllerPort],
+    ["router", state.routerPort],
+  ] as const) {
+    if ((await earlierProgram(pidFile(program))) !== undefined) continue;
+    const why = await whyNotFree(port);
+    if (why !== undefined)
+      throw new CommandError(`the ${program} of this network has port ${port}, and ${why}: stop that program first`);
+  }
+}
+
+async function withAnswers(exposures: readonly Exposure[]) {
+  return await Promise.all(
+    exposures.map(async (exposure) => ({ ...exposure, answers: await accepts(exposure.host, exposure.port) })),
+  );
+}
+
+function hostPort(host: string, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}

@@ -1,0 +1,42 @@
+/** Programs that do one thing and end. */
+import { spawn } from "node:child_process";
+import { text } from "node:stream/consumers";
+import { CommandError } from "../errors.ts";
+
+export interface RunOptions {
+  readonly env: NodeJS.ProcessEnv;
+  readonly signal: AbortSignal;
+  readonly cwd?: string;
+}
+
+/**
+ * Runs a program and answers what it printed.
+ *
+ * @throws CommandError with the program's own message when it fails, or the signal's reason
+ */
+export async function runToEnd(
+  [command, ...args]: readonly [string, ...string[]],
+  { env, signal, cwd }: RunOptions,
+): Promise<string> {
+  signal.throwIfAborted();
+  const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"], ...(cwd !== undefined && { cwd }) });
+  const stop = (): void => void child.kill("SIGTERM");
+  signal.addEventListener("abort", stop, { once: true });
+  const { promise: ended, resolve, reject } = Promise.withResolvers<number | null>();
+  child.once("error", reject);
+  child.once("close", resolve);
+  try {
+    const [output, errors, code] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
+    signal.throwIfAborted();
+    if (code === 0) return output;
+    throw new CommandError(messageOf(errors) || `${command} ended with status ${code}`);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+/** What it said last, without its name, and without the lines of its log. */
+function messageOf(errors: string): string {
+  const lines = errors.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("{"));
+  return (lines.at(-1) ?? "").replace(/^sallyport-\w+: /, "");
+}
