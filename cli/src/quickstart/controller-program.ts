@@ -17,14 +17,14 @@ export const ADMINISTRATOR = "admin";
 
 /** Makes keys, database and administrator, unless an earlier run has. What that has begun is finished. */
 export async function initController(state: NetworkState, places: Places, stop: AbortSignal): Promise<void> {
-  const { controllerFolder, controllerFile, passwordFile, env, programs } = places;
+  const { controllerFolder, controllerFile, passwordFile, env, programs, pidFile } = places;
   // The program writes it last.
   if (!existsSync(controllerFile)) {
     const port = String(state.controllerPort);
     const ports = ["--api-port", port, "--ctrl-port", port];
     const args = ["init", "--dir", controllerFolder, "--host", state.host, ...ports];
     const own = { ...ownEnvironment(env), SALLYPORT_ADMIN_PASSWORD_FILE: passwordFile };
-    await runToEnd([...programs.controller, ...args], { env: own, signal: stop });
+    await runToEnd([...programs.controller, ...args], { env: own, signal: stop, pidFile: pidFile("init") });
   }
   const bind = `127.0.0.1:${state.controllerPort}`;
   await setKeys(

@@ -14,6 +14,9 @@ export interface Places {
   readonly env: NodeJS.ProcessEnv;
 }
 
+/** What a run starts besides controller and router, and waits for. */
+export const RUN_TO_END = ["init", "enroll"] as const;
+
 type CommandLine = readonly [command: string, ...args: string[]];
 
 /**

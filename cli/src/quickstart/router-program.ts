@@ -18,7 +18,7 @@ const TOKEN = "router.jwt";
 /** Writes the router's file and enrolls the router, unless an earlier run has. */
 export async function enrollRouter(
   state: NetworkState,
-  { routerFolder, programs, env }: Places,
+  { routerFolder, programs, env, pidFile }: Places,
   caller: ApiCaller,
   stop: AbortSignal,
 ): Promise<void> {
@@ -29,10 +29,10 @@ export async function enrollRouter(
   // It is removed last.
   if (existsSync(join(routerFolder, `${ROUTER}.cert`)) && !existsSync(token)) return;
   await writeOwn(token, await routerToken(caller));
-  await runToEnd(
-    [...programs.router, "enroll", FILE, "--if-needed", "--jwt", TOKEN, "--configured-endpoints"],
-    options,
-  );
+  await runToEnd([...programs.router, "enroll", FILE, "--if-needed", "--jwt", TOKEN, "--configured-endpoints"], {
+    ...options,
+    pidFile: pidFile("enroll"),
+  });
   await removeOwn(token);
 }
 

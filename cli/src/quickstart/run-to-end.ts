@@ -1,12 +1,17 @@
 /** Programs that do one thing and end. */
 import { spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { CommandError } from "../errors.ts";
+import { markOf, markText } from "./process-mark.ts";
 
 export interface RunOptions {
   readonly env: NodeJS.ProcessEnv;
   readonly signal: AbortSignal;
   readonly cwd?: string;
+  /** Says which process it is while it runs: the next run stops it first if this one is killed. */
+  readonly pidFile?: string;
 }
 
 /**
@@ -16,10 +21,13 @@ export interface RunOptions {
  */
 export async function runToEnd(
   [command, ...args]: readonly [string, ...string[]],
-  { env, signal, cwd }: RunOptions,
+  { env, signal, cwd, pidFile }: RunOptions,
 ): Promise<string> {
   signal.throwIfAborted();
   const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"], ...(cwd !== undefined && { cwd }) });
+  if (pidFile !== undefined && child.pid !== undefined) {
+    writeFileSync(pidFile, markText(markOf(child.pid)), { mode: 0o600 });
+  }
   const stop = (): void => void child.kill("SIGTERM");
   signal.addEventListener("abort", stop, { once: true });
   const { promise: ended, resolve, reject } = Promise.withResolvers<number | null>();
@@ -32,6 +40,7 @@ export async function runToEnd(
     throw new CommandError(messageOf(errors) || `${command} ended with status ${code}`);
   } finally {
     signal.removeEventListener("abort", stop);
+    if (pidFile !== undefined) await rm(pidFile, { force: true });
   }
 }
 

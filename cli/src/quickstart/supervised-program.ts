@@ -1,14 +1,13 @@
 /** Programs that run as long as this one does, and are started again when they end. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, statSync } from "node:fs";
-import { copyFile, readFile, rm, truncate, writeFile } from "node:fs/promises";
+import { copyFile, rm, truncate, writeFile } from "node:fs/promises";
 import { abortable, Backoff, Listeners, pause } from "@sallyport/async";
 import { CommandError } from "../errors.ts";
+import { STOP_MS, stopEarlier } from "./earlier-program.ts";
 import { lastWords } from "./log-tail.ts";
-import { isRunning, markOf, markText, type ProcessMark, readMark } from "./process-mark.ts";
+import { markOf, markText } from "./process-mark.ts";
 
-/** Controller and router need up to 30 s for what they carry. */
-const STOP_MS = 40_000;
 const READY_MS = 120_000;
 const ASK_MS = 100;
 /** A log that is longer begins again; the one before is kept beside it. */
@@ -151,35 +150,6 @@ export class SupervisedProgram {
 
   async #words(): Promise<string> {
     return await lastWords(this.#options.logFile, this.#logStart);
-  }
-}
-
-/** The program of a run that was killed, if it still runs. */
-export async function earlierProgram(pidFile: string): Promise<ProcessMark | undefined> {
-  const mark = readMark(await readFile(pidFile, "utf8").catch(() => ""));
-  return mark !== undefined && isRunning(mark) ? mark : undefined;
-}
-
-async function stopEarlier(pidFile: string, stop: AbortSignal): Promise<void> {
-  const mark = await earlierProgram(pidFile);
-  if (mark === undefined) return;
-  signalProcess(mark, "SIGTERM");
-  const deadline = performance.now() + STOP_MS;
-  while (isRunning(mark)) {
-    if (performance.now() > deadline) signalProcess(mark, "SIGKILL");
-    await pause(ASK_MS, stop);
-    stop.throwIfAborted();
-  }
-}
-
-function signalProcess({ pid }: ProcessMark, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ESRCH") return;
-    throw new CommandError(
-      `process ${pid} of an earlier run cannot be stopped (${(error as NodeJS.ErrnoException).code}): stop it by hand`,
-    );
   }
 }
 
