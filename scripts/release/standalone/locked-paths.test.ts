@@ -27,5 +27,5 @@ it("packages for a processor are those that run there, and what they ask for, wh
 
 it("the checksums of Node are those of the version that the repository has", () => {
   const read = (path: string) => JSON.parse(readFileSync(join(ROOT, path), "utf8"));
-  expect(read("scripts/release/standalone/node-packages.json").version).toBe(read("package.json").devDependencies.node);
+  expect(read("scripts/release/standalone/node-packages.json").version).toBe(read("package.json").dependencies.node);
 });
