@@ -81,11 +81,12 @@ async function dial(): Promise<string> {
 }
 
 const works = () => eventually("a dial", async () => (await dial()) === "hello", 60_000);
+/** @returns what the SDK says of it */
 const fails = () =>
   eventually("no dial works", async () =>
     dial().then(
-      (text) => text !== "hello",
-      () => true,
+      (text) => text !== "hello" && `the server said ${text}`,
+      (error: Error) => error.message,
     ),
   );
 
@@ -223,12 +224,20 @@ const WAYS: [string, string, () => Promise<() => Promise<unknown>>][] = [
   ],
 ];
 
+/** The start of what an application is told by its own error where it finds no router. */
+const SAID_BY_SDK: Readonly<Record<string, string>> = {
+  NO_EDGE_ROUTER_POLICY: "no edge router policy",
+  NO_SERVICE_EDGE_ROUTER_POLICY: "no service edge router policy",
+  EDGE_ROUTERS_DISABLED: "no edge router policy gives your identity an enabled edge router",
+};
+
 describe("when the network is broken", () => {
   it.each(WAYS)(
     "because %s, a dial fails and %s comes first",
     async (_, code, breakIt) => {
       const repair = await breakIt();
-      await fails();
+      const said = await fails();
+      if (SAID_BY_SDK[code] !== undefined) expect(said).toContain(`no edge router for web: ${SAID_BY_SDK[code]}`);
       const first = await eventually(`${code} comes first`, async () => {
         const { firstProblem } = await why();
         return firstProblem?.code.startsWith(code) === true && firstProblem;

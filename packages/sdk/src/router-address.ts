@@ -7,6 +7,10 @@ export interface RouterAddress {
   readonly address: string;
 }
 
+/** Where the controller does not say more. */
+export const NO_ROUTERS =
+  "the controller lists no online edge router for this service and identity; check edge router policies and routers";
+
 /**
  * The usable addresses of the routers that the controller lists. Others than `tls` are left out: no application
  * protocol of this SDK runs on them.

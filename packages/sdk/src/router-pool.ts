@@ -13,7 +13,7 @@ import { CircuitSupplies, EdgeChannel } from "./edge-channel.ts";
 import { RouterError } from "./errors.ts";
 import type { LoginResult } from "./login/login.ts";
 import { LostRouters } from "./lost-routers.ts";
-import type { RouterAddress } from "./router-address.ts";
+import { NO_ROUTERS, type RouterAddress } from "./router-address.ts";
 
 const CONNECT_TIMEOUT_MS = 15_000;
 const DEFAULT_DRAIN_MS = 2_000;
@@ -136,10 +136,7 @@ export class RouterPool {
       return offered.reduce((best, edge) => ((edge.latencyMs ?? 1e9) < (best.latencyMs ?? 1e9) ? edge : best));
     }
     if (attempts.length === 0) {
-      throw new RouterError(
-        "NO_ROUTERS",
-        "the controller lists no online edge router for this service and identity; check edge router policies and routers",
-      );
+      throw new RouterError("NO_ROUTERS", NO_ROUTERS);
     }
     try {
       return await Promise.any(attempts);

@@ -1,7 +1,7 @@
 import { EdgeErrorCode, EdgeHeader, EdgeType, Headers, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { EdgeChannel } from "./edge-channel.ts";
-import { ServiceError } from "./errors.ts";
+import { RouterError, ServiceError } from "./errors.ts";
 import { Binding } from "./hosting/binding.ts";
 import type { LoginResult } from "./login/login.ts";
 import type { RouterAddress } from "./router-address.ts";
@@ -80,6 +80,10 @@ async function dial(o: { signal?: AbortSignal } = {}): Promise<string> {
       return held;
     },
     routersOf: () => learnt,
+    noRouters: async () => {
+      asked.push("obstacle");
+      return new RouterError("NO_ROUTERS", "no edge router for svc: no policy");
+    },
     learnRouters: async () => {
       asked.push("routers");
       learnt = listed;
@@ -267,4 +271,14 @@ describe("with an access token", () => {
     expect(await dialled).toBe("connected");
     expect(asked).toEqual(["routers"]);
   });
+});
+
+it("says what the controller says of a missing router", async () => {
+  listed = [];
+  await expect(dial()).rejects.toMatchObject({ code: "NO_ROUTERS", message: "no edge router for svc: no policy" });
+});
+
+it("asks for no reason when the network has answered", async () => {
+  await dial();
+  expect(asked).not.toContain("obstacle");
 });

@@ -13,7 +13,10 @@ import type { Service, ServiceDirectory, ServiceSession } from "./service-direct
 
 export interface ServiceDialerParts {
   readonly session: Pick<ApiSession, "login">;
-  readonly services: Pick<ServiceDirectory, "find" | "dialSession" | "renewDialSession" | "routersOf" | "learnRouters">;
+  readonly services: Pick<
+    ServiceDirectory,
+    "find" | "dialSession" | "renewDialSession" | "routersOf" | "learnRouters" | "noRouters"
+  >;
   readonly routers: Pick<RouterPool, "best" | "connectingByService" | "isInMotion" | "leaves">;
   readonly log: Logger;
 }
@@ -83,7 +86,11 @@ export class ServiceDialer {
           isRenewed = true;
           if (await outage.outlast(() => this.#isAboutSession(error, service, session))) continue;
         }
-        await passing.waitOrThrow(error, edge);
+        await passing.waitOrThrow(error, edge).catch(async (final: unknown) => {
+          const isWithoutRouters = final instanceof RouterError && final.code === "NO_ROUTERS";
+          if (!isWithoutRouters) throw final;
+          throw await abortable(services.noRouters(service, "Dial", final), signal).catch(() => final);
+        });
         // They may be elsewhere by now.
         if (error instanceof RouterError) isRenewed = false;
       }

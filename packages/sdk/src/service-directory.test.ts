@@ -2,6 +2,7 @@ import { ApiError } from "@sallyport/api/client";
 import { silentLogger } from "@sallyport/wire";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ApiSession } from "./api-session.ts";
+import { NO_ROUTERS } from "./router-address.ts";
 import { ServiceDirectory } from "./service-directory.ts";
 
 const service = { id: "svc", name: "svc", encryptionRequired: false, permissions: ["Dial"], config: {} };
@@ -12,11 +13,14 @@ let isGone: boolean;
 /** The token in the controller's answers. */
 let shown: string;
 let services: ServiceDirectory;
+/** The controller has no router for the service; what it answers when it is asked why. */
+let refusal: { readonly why?: unknown } | undefined;
 
 beforeEach(() => {
   online = { eu: 1, us: 2 };
   isGone = false;
   shown = "token";
+  refusal = undefined;
   const edgeRouters = () =>
     Object.entries(online).map(([name, port]) => ({
       name,
@@ -29,6 +33,14 @@ beforeEach(() => {
     orGone();
     return { data: { id: "1", token: shown, edgeRouters: edgeRouters() } };
   };
+  const createSession = async () => {
+    if (refusal === undefined) return await detail();
+    throw new ApiError(400, "NO_EDGE_ROUTERS_AVAILABLE", "No edge routers are assigned");
+  };
+  const explainOwnAccess = async () => {
+    if (refusal?.why === undefined) throw new ApiError(404, "NOT_FOUND", "no such operation");
+    return { data: refusal.why };
+  };
   const listServiceEdgeRouters = async () => {
     orGone();
     return { data: { edgeRouters: edgeRouters().map((router) => ({ ...router, isOnline: router.name !== "asia" })) } };
@@ -36,7 +48,7 @@ beforeEach(() => {
   const listServices = async () => ({ data: [], meta: { pagination: { limit: 10, offset: 0, totalCount: 0 } } });
   const listServiceUpdates = async () => ({ data: { lastChangeAt: "now" } });
   const api = {
-    ...{ createSession: detail, detailSession: detail },
+    ...{ createSession, explainOwnAccess, detailSession: detail },
     ...{ listServiceEdgeRouters, listServices, listServiceUpdates },
   };
   const session = { call: (ask: (with_: unknown) => unknown) => ask(api) } as unknown as ApiSession;
@@ -118,5 +130,29 @@ describe("routers for dials without a session", () => {
   ] as const)("are forgotten when %s", async ([, happen]) => {
     await happen();
     expect(known()).toBeUndefined();
+  });
+});
+
+describe("where no edge router may be used", () => {
+  it.each([
+    [
+      "the controller's reason",
+      { allowed: false, firstProblem: { message: "no edge router policy" } },
+      "no edge router policy",
+    ],
+    [
+      "what to look at, when it has come about meanwhile",
+      { allowed: true, firstProblem: { message: "not hosted" } },
+      NO_ROUTERS,
+    ],
+    ["what to look at, on a controller that cannot tell", undefined, NO_ROUTERS],
+  ])("the error says %s", async (_, why, text) => {
+    refusal = { why };
+    await expect(services.dialSession(service)).rejects.toMatchObject({
+      code: "NO_ROUTERS",
+      message: `no edge router for svc: ${text}`,
+    });
+    refusal = undefined;
+    expect(await addresses()).toHaveLength(2);
   });
 });

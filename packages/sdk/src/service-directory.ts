@@ -2,8 +2,8 @@ import { ApiError, listAll } from "@sallyport/api/client";
 import { errorText, Listeners } from "@sallyport/async";
 import type { Logger, Permission } from "@sallyport/wire";
 import type { ApiSession } from "./api-session.ts";
-import { ServiceError } from "./errors.ts";
-import { type RouterAddress, routerAddresses } from "./router-address.ts";
+import { RouterError, ServiceError } from "./errors.ts";
+import { NO_ROUTERS, type RouterAddress, routerAddresses } from "./router-address.ts";
 
 /** A service that this identity may use. */
 export interface Service {
@@ -136,13 +136,15 @@ export class ServiceDirectory {
     );
   }
 
-  /** A new session. @throws ServiceError `SERVICE_NOT_AVAILABLE` when the permission is gone */
+  /** A new session. @throws ServiceError `SERVICE_NOT_AVAILABLE` when the permission is gone, RouterError `NO_ROUTERS` where no router may be used */
   async createSession(service: Service, type: Permission): Promise<ServiceSession> {
     try {
       const { data } = await this.#session.call((api) => api.createSession({ body: { serviceId: service.id, type } }));
       return { id: data.id, token: data.token, routers: routerAddresses(data.edgeRouters) };
     } catch (error) {
-      if (!(error instanceof ApiError && error.status === 404)) throw error;
+      if (!(error instanceof ApiError)) throw error;
+      if (error.code === "NO_EDGE_ROUTERS_AVAILABLE") throw await this.noRouters(service, type, error);
+      if (error.status !== 404) throw error;
       this.#known.delete(service.name);
       throw new ServiceError(
         "SERVICE_NOT_AVAILABLE",
@@ -161,6 +163,23 @@ export class ServiceDirectory {
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return undefined;
       throw error;
+    }
+  }
+
+  /** That no router may be used, with the policy or router that the controller says is missing. OpenZiti's controllers cannot say it (`docs/why.md`). */
+  async noRouters(service: Service, permission: Permission, cause?: unknown): Promise<RouterError> {
+    const text = (await this.#obstacle(service, permission)) ?? NO_ROUTERS;
+    return new RouterError("NO_ROUTERS", `no edge router for ${service.name}: ${text}`, { cause });
+  }
+
+  async #obstacle({ id }: Service, permission: Permission): Promise<string | undefined> {
+    const type = permission === "Dial" ? "dial" : "bind";
+    try {
+      const { data } = await this.#session.call((api) => api.explainOwnAccess({ params: { id }, query: { type } }));
+      return data.allowed ? undefined : data.firstProblem?.message;
+    } catch (error) {
+      this.#log.debug({ reason: errorText(error) }, "the controller does not say why a service has no edge router");
+      return undefined;
     }
   }
 

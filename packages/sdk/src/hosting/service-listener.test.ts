@@ -1,8 +1,17 @@
 import { once } from "node:events";
-import { EdgeHeader, EdgeType, FIRST_ROUTER_CONN_ID, Headers, Precedence, silentLogger } from "@sallyport/wire";
+import {
+  EdgeHeader,
+  EdgeType,
+  FIRST_ROUTER_CONN_ID,
+  Headers,
+  type Logger,
+  Precedence,
+  silentLogger,
+} from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { ApiSession, IdentityInfo } from "../api-session.ts";
 import type { EdgeConnection } from "../circuit/connection.ts";
+import { RouterError } from "../errors.ts";
 import type { RouterAddress } from "../router-address.ts";
 import { RouterPool } from "../router-pool.ts";
 import type { ServiceDirectory } from "../service-directory.ts";
@@ -35,6 +44,7 @@ function listenerOf(
   options: ListenOptions = {},
   online?: () => boolean,
   listed: RouterAddress[] = [{ name: "tiny", address: router.address }],
+  log: Logger = silentLogger,
 ): ServiceListener {
   const service = { id: "svc", name: "svc", encryptionRequired: false, permissions: ["Bind"], config: {} };
   const session = { id: "1", token: "svc", routers: listed };
@@ -42,12 +52,13 @@ function listenerOf(
     find: async () => service,
     createSession: async () => session,
     refreshSession: async () => ({ ...session, routers: online?.() === false ? [] : [...listed] }),
+    noRouters: async () => new RouterError("NO_ROUTERS", "no edge router for svc: no policy"),
   } as unknown as ServiceDirectory;
   const api = {
     login: async () => ({ identityName: "host" }),
     identity: async () => identityInfo,
   } as unknown as ApiSession;
-  return new ServiceListener("svc", { session: api, services, routers, log: silentLogger }, options);
+  return new ServiceListener("svc", { session: api, services, routers, log }, options);
 }
 
 it("keeps a connection that comes before the application could listen for it", async () => {
@@ -144,4 +155,20 @@ it("does not start once it is closed, and says so to who waits", async () => {
   await listener.close();
   await expect(starting).rejects.toMatchObject({ code: "LISTENER_CLOSED" });
   await expect(listenerOf({ maxTerminators: 0 }).start()).rejects.toMatchObject({ code: "OPTION_INVALID" });
+});
+
+it("says once why there is no router to host on, and starts when there is one", async () => {
+  const told: unknown[] = [];
+  const log = { ...silentLogger, warn: (fields: object, text: string) => told.push([fields, text]) };
+  const listed: RouterAddress[] = [];
+  const listener = listenerOf({}, undefined, listed, log);
+  const started = listener.start();
+  const reason = "no edge router for svc: no policy";
+  await expect.poll(() => told).toEqual([[{ service: "svc", reason }, expect.stringContaining("cannot be hosted")]]);
+  listener.lookAgain();
+  listed.push({ name: "tiny", address: router.address });
+  listener.lookAgain();
+  await started;
+  expect(told).toHaveLength(1);
+  await listener.close();
 });

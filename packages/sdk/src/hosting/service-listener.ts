@@ -93,6 +93,8 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   /** For what the options leave out. */
   #defaults: ReturnType<typeof hostingDefaults> | undefined;
   #lastRefusal = "";
+  /** Why there is no router to host on. */
+  #obstacle: string | undefined;
   /** Connections that came before the application could ask for them. */
   #early: EdgeConnection[] | undefined = [];
 
@@ -262,6 +264,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     const known = used === undefined || returned.length > 0 ? used : await services.refreshSession(used);
     const session = known ?? (await services.createSession(service, "Bind"));
     this.#session = session;
+    await this.#tellObstacle(service, session);
     if (this.#defaults === undefined || returned.length === 0) await this.#learnDefaults(service);
     const hosting = await this.#hosting(service, session);
     const free = (returned.length > 0 ? returned : session.routers).filter((router) => !this.#isBound(router));
@@ -269,6 +272,17 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     // One that cannot be reached does not keep the others waiting that come back meanwhile.
     await abortable(bound, AbortSignal.timeout(CONNECTING_MS)).catch(() => {});
     return this.#bindings.size < Math.min(wanted, Math.max(session.routers.length, 1));
+  }
+
+  /** Says once why there is no router to host on. */
+  async #tellObstacle(service: Service, { routers }: ServiceSession): Promise<void> {
+    const { services, log } = this.#parts;
+    const obstacle = routers.length > 0 ? undefined : (await services.noRouters(service, "Bind")).message;
+    if (obstacle !== undefined && obstacle !== this.#obstacle) {
+      this.#lastRefusal = obstacle;
+      log.warn({ service: this.service, reason: obstacle }, "a service cannot be hosted; trying again");
+    }
+    this.#obstacle = obstacle;
   }
 
   async #bind(router: RouterAddress, hosting: BindTerms): Promise<void> {
