@@ -1,5 +1,7 @@
 import { resolve } from "node:path";
 import { InvalidArgumentError } from "commander";
+import type { CommandContext } from "../context.ts";
+import { UsageError } from "../errors.ts";
 import { checkedHost } from "../quickstart/addresses.ts";
 import { type Exposure, exposureOf, withoutDoubles } from "../quickstart/exposure.ts";
 import { dataFolder } from "../quickstart/home.ts";
@@ -13,24 +15,34 @@ interface StartOptions {
   readonly routerPort?: number;
   readonly expose?: readonly Exposure[];
   readonly tokenDir?: string;
+  /** True without a token. */
+  readonly join?: string | true;
+  readonly intercept?: boolean;
 }
+
+/** What makes a network, and means nothing where one is joined. */
+const OF_A_NETWORK = ["host", "port", "routerPort", "expose", "tokenDir"] as const;
 
 const HELP = `
 The network has a controller with its own database, a router, policies, one service for each --expose, and identities for two more machines. It runs until
 Ctrl-C or SIGTERM. The next run goes on with the same network; what an interrupted run has begun is finished. A new --expose adds a service, and one with the
 name of a service changes where it leads.
 
+With --join, a machine redeems a token once and runs a tunneler: programs reach the services that the identity may dial by their names where connections
+can be intercepted (root on Linux, with ip and nft), otherwise by ports of this machine, which are printed.
+
 Clients and servers need no open port. Other machines reach this one at the controller's and the router's port (TCP 1280 and 3022 unless they are in use).
 
 Examples:
   sallyport quickstart --expose web=8080
   sallyport quickstart --host net.example.org --expose web=8080 --expose db=10.0.0.5:5432
-  sallyport quickstart --dir /srv/network
+  sallyport quickstart --join machine-2.jwt
+  sallyport quickstart --join                 (again, without the token)
 `;
 
 export const configureQuickstart: Configure = (command, context) => {
   command
-    .description("Makes a network on this machine that stays, or goes on with it.")
+    .description("Makes a network on this machine that stays, or goes on with it; with --join, joins a network.")
     .option("--dir <dir>", "folder of the network; $XDG_DATA_HOME/sallyport/quickstart when absent", once("dir"))
     .option(
       "--host <host>",
@@ -49,8 +61,13 @@ export const configureQuickstart: Configure = (command, context) => {
       "folder for the tokens of other machines; the network's when absent",
       once("token-dir"),
     )
+    .option("--join [token]", "join the network of a token, given as text, file or -; without one, go on as before")
+    .option("--intercept", "reach the services of the joined network by their names (Linux, root); else by local ports")
+    .option("--no-intercept", "reach them by ports of this machine, as root too")
     .addHelpText("after", HELP)
     .action(async (options: StartOptions) => {
+      if (options.join !== undefined) return await joinAs(options, context);
+      if (options.intercept !== undefined) throw new UsageError("--intercept and --no-intercept go with --join");
       const folder = resolve(options.dir ?? dataFolder("quickstart", context.env));
       const { quickstart } = await import("../quickstart/quickstart.ts");
       await quickstart(
@@ -67,6 +84,25 @@ export const configureQuickstart: Configure = (command, context) => {
       );
     });
 };
+
+async function joinAs(options: StartOptions, context: CommandContext): Promise<void> {
+  const { join, dir, intercept } = options;
+  const other = OF_A_NETWORK.find((name) => options[name] !== undefined);
+  if (other !== undefined) {
+    const option = other.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    throw new UsageError(`--${option} is for a network that is made here, not for one that is joined`);
+  }
+  const { joinNetwork } = await import("../quickstart/join/join.ts");
+  await joinNetwork(
+    {
+      folder: resolve(dir ?? dataFolder("joined", context.env)),
+      token: join === true ? undefined : join,
+      isIntercepting: intercept,
+      start: process.argv[1] ?? "",
+    },
+    context,
+  );
+}
 
 function portOf(text: string): number {
   const port = positiveNumber(text);

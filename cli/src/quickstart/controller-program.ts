@@ -17,14 +17,14 @@ export const ADMINISTRATOR = "admin";
 
 /** Makes keys, database and administrator, unless an earlier run has. What that has begun is finished. */
 export async function initController(state: NetworkState, places: Places, stop: AbortSignal): Promise<void> {
-  const { controllerFolder, controllerFile, passwordFile, env, programs, pidFile } = places;
+  const { controllerFolder, controllerFile, passwordFile, setupPidFile: pidFile, env, programs } = places;
   // The program writes it last.
   if (!existsSync(controllerFile)) {
     const port = String(state.controllerPort);
     const ports = ["--api-port", port, "--ctrl-port", port];
     const args = ["init", "--dir", controllerFolder, "--host", state.host, ...ports];
     const own = { ...ownEnvironment(env), SALLYPORT_ADMIN_PASSWORD_FILE: passwordFile };
-    await runToEnd([...programs.controller, ...args], { env: own, signal: stop, pidFile: pidFile("init") });
+    await runToEnd([...programs.controller, ...args], { env: own, signal: stop, pidFile });
   }
   const bind = `127.0.0.1:${state.controllerPort}`;
   await setKeys(
@@ -40,9 +40,12 @@ export async function initController(state: NetworkState, places: Places, stop: 
 }
 
 /** SHA-256 of the authority, as the program on this machine says it. */
-export async function fingerprint({ programs, controllerFile, env }: Places, stop: AbortSignal): Promise<string> {
+export async function fingerprint(
+  { programs, controllerFile, env, setupPidFile }: Places,
+  stop: AbortSignal,
+): Promise<string> {
   const command = [...programs.controller, "pki", "status", controllerFile] as const;
-  const said = await runToEnd(command, { env: ownEnvironment(env), signal: stop });
+  const said = await runToEnd(command, { env: ownEnvironment(env), signal: stop, pidFile: setupPidFile });
   const [, found] = /SHA-256 ([0-9A-F:]{95})/.exec(said) ?? [];
   if (found !== undefined) return found;
   throw new CommandError(

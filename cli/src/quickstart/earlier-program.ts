@@ -1,4 +1,4 @@
-/** Programs that a run has left behind when it was killed. */
+/** Programs of a run that was killed. */
 import { readFile } from "node:fs/promises";
 import { pause } from "@sallyport/async";
 import { CommandError } from "../errors.ts";
@@ -14,7 +14,7 @@ export async function earlierProgram(pidFile: string): Promise<ProcessMark | und
   return mark !== undefined && isRunning(mark) ? mark : undefined;
 }
 
-/** Stops it and waits for its end. @throws CommandError when this process may not stop it, or the signal's reason */
+/** Stops it. @throws CommandError, or the signal's reason */
 export async function stopEarlier(pidFile: string, stop: AbortSignal): Promise<void> {
   const mark = await earlierProgram(pidFile);
   if (mark === undefined) return;

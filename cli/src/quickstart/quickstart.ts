@@ -9,7 +9,7 @@ import { visible } from "../terminal/visible.ts";
 import { accepts, checkLeadsHere, freePortFrom, ownAddress, whyNotFree } from "./addresses.ts";
 import { ensurePassword, saveLogin } from "./administrator.ts";
 import { initController, startController } from "./controller-program.ts";
-import { earlierProgram, stopEarlier } from "./earlier-program.ts";
+import { earlierProgram } from "./earlier-program.ts";
 import type { Exposure } from "./exposure.ts";
 import { lockFolder } from "./folder-lock.ts";
 import {
@@ -22,7 +22,7 @@ import {
   services,
 } from "./network-entities.ts";
 import { type NetworkState, readState, writeState } from "./network-state.ts";
-import { type Places, placesIn, RUN_TO_END } from "./places.ts";
+import { type Places, placesIn } from "./places.ts";
 import { enrollRouter, startRouter } from "./router-program.ts";
 import { stopSignals } from "./stop-signals.ts";
 import { showSummary } from "./summary.ts";
@@ -94,8 +94,6 @@ async function run(
   say(`${before === undefined ? "new network" : "network"} in ${places.folder}, for others at ${state.host}`);
   await ensurePassword(places);
   await checkPorts(state, places);
-  // What such a program has begun, its next run finishes; two at a time would write the same files.
-  for (const step of RUN_TO_END) await stopEarlier(places.pidFile(step), stop);
   await initController(state, places, stop);
   await startController(state, places, stop, watch);
   say(`controller ready at https://${hostPort(state.host, state.controllerPort)}`);

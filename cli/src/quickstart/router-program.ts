@@ -9,7 +9,7 @@ import { setKeys } from "./file-keys.ts";
 import { isRouterOnline, ROUTER, routerToken } from "./network-entities.ts";
 import type { NetworkState } from "./network-state.ts";
 import type { Places } from "./places.ts";
-import { runToEnd } from "./run-to-end.ts";
+import { type RunOptions, runToEnd } from "./run-to-end.ts";
 import { SupervisedProgram } from "./supervised-program.ts";
 
 const FILE = "router.yml";
@@ -18,28 +18,28 @@ const TOKEN = "router.jwt";
 /** Writes the router's file and enrolls the router, unless an earlier run has. */
 export async function enrollRouter(
   state: NetworkState,
-  { routerFolder, programs, env, pidFile }: Places,
+  { routerFolder, programs, env, setupPidFile: pidFile }: Places,
   caller: ApiCaller,
   stop: AbortSignal,
 ): Promise<void> {
-  const options = { env, signal: stop, cwd: routerFolder };
+  const options = { env, signal: stop, cwd: routerFolder, pidFile };
   const [file, token] = [join(routerFolder, FILE), join(routerFolder, TOKEN)];
   await makeFolder(routerFolder, 0o700);
   if (!existsSync(file)) await writeOwn(file, await configuration(state, programs.router, options));
   // It is removed last.
   if (existsSync(join(routerFolder, `${ROUTER}.cert`)) && !existsSync(token)) return;
   await writeOwn(token, await routerToken(caller));
-  await runToEnd([...programs.router, "enroll", FILE, "--if-needed", "--jwt", TOKEN, "--configured-endpoints"], {
-    ...options,
-    pidFile: pidFile("enroll"),
-  });
+  await runToEnd(
+    [...programs.router, "enroll", FILE, "--if-needed", "--jwt", TOKEN, "--configured-endpoints"],
+    options,
+  );
   await removeOwn(token);
 }
 
 async function configuration(
   { host, controllerPort, routerPort }: NetworkState,
   router: Places["programs"]["router"],
-  options: { readonly env: NodeJS.ProcessEnv; readonly signal: AbortSignal; readonly cwd: string },
+  options: RunOptions,
 ): Promise<string> {
   const port = String(routerPort);
   const ports = ["--port", port, "--link-port", port];

@@ -4,14 +4,15 @@ import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { CommandError } from "../errors.ts";
+import { stopEarlier } from "./earlier-program.ts";
 import { markOf, markText } from "./process-mark.ts";
 
 export interface RunOptions {
   readonly env: NodeJS.ProcessEnv;
   readonly signal: AbortSignal;
   readonly cwd?: string;
-  /** Says which process it is while it runs: the next run stops it first if this one is killed. */
-  readonly pidFile?: string;
+  /** Says which process it is, so that the next run stops it when this one is killed. */
+  readonly pidFile: string;
 }
 
 /**
@@ -24,10 +25,9 @@ export async function runToEnd(
   { env, signal, cwd, pidFile }: RunOptions,
 ): Promise<string> {
   signal.throwIfAborted();
+  await stopEarlier(pidFile, signal);
   const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"], ...(cwd !== undefined && { cwd }) });
-  if (pidFile !== undefined && child.pid !== undefined) {
-    writeFileSync(pidFile, markText(markOf(child.pid)), { mode: 0o600 });
-  }
+  if (child.pid !== undefined) writeFileSync(pidFile, markText(markOf(child.pid)), { mode: 0o600 });
   const stop = (): void => void child.kill("SIGTERM");
   signal.addEventListener("abort", stop, { once: true });
   const { promise: ended, resolve, reject } = Promise.withResolvers<number | null>();
@@ -40,7 +40,7 @@ export async function runToEnd(
     throw new CommandError(messageOf(errors) || `${command} ended with status ${code}`);
   } finally {
     signal.removeEventListener("abort", stop);
-    if (pidFile !== undefined) await rm(pidFile, { force: true });
+    await rm(pidFile, { force: true });
   }
 }
 

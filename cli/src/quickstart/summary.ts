@@ -28,7 +28,8 @@ export async function showSummary(summary: Summary, { stdout, env }: CommandCont
     await writeOwn(file, `${token.jwt}\n`);
     parts.push(
       title(`On another machine, as ${token.name}: the token counts once, until ${token.until.toISOString()}`),
-      `  sallyport-tunnel enroll --jwt ${token.name}.jwt      (the token is in ${visible(file)})\n`,
+      `  sallyport quickstart --join ${token.jwt}\n`,
+      `  (the token is in ${visible(file)}, too: copy the file, and give --join FILE)\n`,
     );
   }
   parts.push(

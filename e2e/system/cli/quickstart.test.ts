@@ -2,23 +2,24 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
-import { Context, enroll } from "@sallyport/sdk";
+import { join as joinPath } from "node:path";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { fetchPage } from "../../demo/client.ts";
 import { Cli } from "../../network/cli.ts";
 import { alive } from "../../network/processes.ts";
 import { accepts, Program } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 
 const folder = makeScratch("quickstart");
-const home = join(folder, "network");
-const BIN = join(import.meta.dirname, "../../../node_modules/.bin");
+const inFolder = (...path: string[]) => joinPath(folder, ...path);
+const home = inFolder("network");
+const machine = inFolder("machine-2");
+const BIN = joinPath(import.meta.dirname, "../../../node_modules/.bin");
 let cli: Cli;
 let ports: string[];
 let web: Server;
 let running: Program | undefined;
+let joined: Program | undefined;
 
 beforeAll(async () => {
   const packed = await Cli.packed(folder);
@@ -30,6 +31,7 @@ beforeAll(async () => {
 }, 60_000);
 
 afterAll(async () => {
+  await joined?.stop();
   await running?.stop();
   web?.close();
   removeScratch(folder);
@@ -38,25 +40,38 @@ afterAll(async () => {
 function start(...args: string[]): Program {
   const [port = "", routerPort = ""] = ports;
   const options = ["--dir", home, "--host", "localhost", "--port", port, "--router-port", routerPort];
-  running = new Program({
-    name: "quickstart",
-    command: process.execPath,
-    args: [cli.main, "quickstart", ...options, ...args],
-    env: cli.env as Record<string, string>,
-  });
+  running = programOf("quickstart", ["quickstart", ...options, ...args]);
   return running;
 }
 
-const pidOf = (program: string): number => Number.parseInt(readFileSync(join(home, `${program}.pid`), "utf8"), 10);
+function programOf(name: string, args: readonly string[]): Program {
+  return new Program({
+    name,
+    command: process.execPath,
+    args: [cli.main, ...args],
+    env: cli.env as Record<string, string>,
+  });
+}
+
+/** The second machine joins, or goes on. */
+function join(...token: string[]): Program {
+  const args = ["quickstart", "--dir", machine, "--no-intercept", "--join", ...token];
+  joined = programOf("join", args);
+  return joined;
+}
+
+const readToken = (name: string): string => readFileSync(inFolder("network", "tokens", `${name}.jwt`), "utf8").trim();
+
+const pidOf = (program: string): number => Number.parseInt(readFileSync(joinPath(home, `${program}.pid`), "utf8"), 10);
 
 describe("a quick start", () => {
   it("that is killed at any step is finished by the next run, which stops what has gone on", async () => {
     const expose = `web=${(web.address() as AddressInfo).port}`;
     // In the middle of making the controller, and when both programs run.
     const steps: [(run: Program) => Promise<void>, string[]][] = [
-      [async (run) => await run.ready("init", async () => existsSync(join(home, "controller", "secret.key"))), []],
+      [async (run) => await run.ready("init", async () => existsSync(joinPath(home, "controller", "secret.key"))), []],
       [
-        async (run) => await run.ready("the router", async () => existsSync(join(home, "router.pid"))),
+        async (run) => await run.ready("the router", async () => existsSync(joinPath(home, "router.pid"))),
         ["controller", "router"],
       ],
     ];
@@ -75,21 +90,60 @@ describe("a quick start", () => {
     expect(run.tail.join("\n")).toMatch(/ {2}web {2}127\.0\.0\.1:\d+ {2}web\.sallyport\.internal:\d+/);
   }, 120_000);
 
-  it("is logged in to, and has a service that a machine with a token dials", async () => {
+  it("is logged in to, and has a service that another machine reaches after it has joined with a token", async () => {
     expect(await cli.done("get", "identities", "-o", "name")).toContain("identity/machine-2\n");
     expect(await cli.done("networks")).toMatch(/\* +quickstart/);
-    const identity = await enroll(readFileSync(join(home, "tokens", "machine-2.jwt"), "utf8"));
-    const file = join(folder, "machine-2.json");
-    writeFileSync(file, JSON.stringify(identity), { mode: 0o600 });
-    const context = await Context.load(file);
-    const agent = context.httpAgent();
-    try {
-      expect(await fetchPage(agent, "web")).toBe("from the first machine\n");
-    } finally {
-      agent.destroy();
-      await context.close();
+    const first = join(readToken("machine-2"));
+    const [, id = ""] = /for identity (\S+), until 20/.exec(await first.line(/^token of the network/)) ?? [];
+    const line = await first.line(/^web is at localhost:\d+$/);
+    expect(first.tail).toContain(`joined https://localhost:${ports[0]} as machine-2`);
+    const page = async () => (await fetch(`http://${line.replace("web is at ", "")}/`)).text();
+    await expect.poll(page, { timeout: 20_000 }).toBe("from the first machine\n");
+    expect(await first.stop()).toBe(0);
+    // Without the token, on the same port.
+    const second = join();
+    await second.line(new RegExp(`^${line}$`));
+    await expect.poll(page, { timeout: 20_000 }).toBe("from the first machine\n");
+    expect(second.tail.join("\n")).not.toContain("token of the network");
+    expect(await second.stop()).toBe(0);
+    const other = await cli.run("quickstart", "--dir", machine, "--join", readToken("machine-3"));
+    expect([other.code, other.errors]).toEqual([
+      1,
+      expect.stringContaining(`as identity ${id} in ${machine}: join as`),
+    ]);
+  }, 60_000);
+
+  it("has tokens of which each that cannot be redeemed is refused with the reason", async () => {
+    const token = readToken("machine-2");
+    const [head = "", claims = "", signature = ""] = readToken("machine-3").split(".");
+    const changed = (change: Record<string, unknown>) => {
+      const all = { ...JSON.parse(Buffer.from(claims, "base64url").toString()), ...change };
+      return [head, Buffer.from(JSON.stringify(all)).toString("base64url"), signature].join(".");
+    };
+    const garbage = inFolder("garbage");
+    writeFileSync(garbage, "no token\u001b[2J");
+    for (const [given, message] of [
+      [token, "The token was used before"],
+      [changed({ sub: "someone-else" }), "was not signed by the server"],
+      [changed({ exp: 1 }), "the token ended at 1970-01-01T00:00:01.000Z, and the clock of this machine shows 20"],
+      [changed({ em: "ottca" }), "enrolls by 'ottca': expected a one-time token"],
+      [changed({ iss: "https://localhost:9" }), "localhost:9"],
+      [changed({ iss: "http://localhost" }), "is no enrollment token"],
+      ["a.b.c", "the token holds no token"],
+      [garbage, `${garbage} holds no token`],
+      [inFolder("no-file"), "cannot read"],
+    ] as const) {
+      const { code, errors } = await cli.run("quickstart", "--dir", inFolder("refused"), "--join", given);
+      expect([code, errors], given).toEqual([1, expect.stringContaining(message)]);
     }
-  });
+    const nothing = await cli.run("quickstart", "--dir", inFolder("nothing"), "--join");
+    expect([nothing.code, nothing.errors]).toEqual([1, expect.stringContaining("nothing has joined a network in")]);
+    const both = await cli.run("quickstart", "--join", token, "--expose", "80");
+    expect([both.code, both.errors]).toEqual([
+      2,
+      expect.stringContaining("--expose is for a network that is made here"),
+    ]);
+  }, 60_000);
 
   it("refuses a second run in its folder, and one that would be another network", async () => {
     const second = await cli.run("quickstart", "--dir", home);
@@ -131,7 +185,7 @@ describe("a quick start", () => {
   it("says what of its arguments cannot be used, and makes nothing", async () => {
     const [port = "", routerPort = ""] = ports;
     const taken = String((web.address() as AddressInfo).port);
-    const none = join(folder, "none");
+    const none = inFolder("none");
     for (const [args, code, message] of [
       [["--host", "no-such-host.invalid"], 1, "cannot be resolved on this machine: choose a name"],
       [["--host", "localhost", "--port", taken], 1, `--port ${taken} cannot be used: another program listens there`],
@@ -143,7 +197,7 @@ describe("a quick start", () => {
     ] as const) {
       const { code: found, errors } = await cli.run("quickstart", "--dir", none, ...args);
       expect([found, errors], args.join(" ")).toEqual([code, expect.stringContaining(message)]);
-      expect(existsSync(join(none, "quickstart.json"))).toBe(false);
+      expect(existsSync(joinPath(none, "quickstart.json"))).toBe(false);
     }
     for (const [dir, message] of [
       ["/proc/none", "the folder /proc/none cannot be made"],

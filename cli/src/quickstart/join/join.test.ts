@@ -1,0 +1,49 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { removeNames } from "./hosts-file.ts";
+import { localPorts, whyNotIntercepted } from "./way-in.ts";
+
+it("the hosts file loses the lines of services, and no other one", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sallyport-hosts-"));
+  try {
+    const file = join(folder, "hosts");
+    const own = "127.0.0.1 localhost\n100.64.0.9\tweb.example\n100.64.0.3\tother.example\t# NetFoundry\n";
+    writeFileSync(file, `${own}100.64.0.2\tweb.example\t# NetFoundry\n`);
+    await removeNames(["Web.example", "db.example"], file);
+    expect(readFileSync(file, "utf8")).toBe(own);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+it("services get the ports of an earlier run, their own, or the next free ones", async () => {
+  const server = createServer().listen(0);
+  await new Promise((resolve) => server.once("listening", resolve));
+  const { port: taken } = server.address() as { port: number };
+  const service = (name: string, port: number | undefined, ...protocols: ("tcp" | "udp")[]) => ({
+    ...{ name, port, protocols: protocols.length === 0 ? (["tcp"] as const) : protocols },
+    ...{ isDialled: true, isHosted: false, hostNames: [] },
+  });
+  try {
+    const services = [service("a", taken), service("b", 80), service("c", 20_411), service("dns", 53, "tcp", "udp")];
+    const ports = await localPorts(services, { b: 20_410, "dns:udp": 20_411 });
+    const of = (name: string) => ports.filter((each) => each.service === name).map(({ port }) => port);
+    expect(of("a")[0]).toBeGreaterThan(taken);
+    expect(of("b")).toEqual([20_410]);
+    expect(of("c")[0]).toBeGreaterThan(20_411);
+    expect(of("dns")[0]).toBeGreaterThanOrEqual(8_000);
+    expect(of("dns")[1]).toBe(20_411);
+    expect(new Set(ports.map(({ port }) => port)).size).toBe(5);
+    await expect(localPorts([service("a:b", 80)], {})).rejects.toThrow("its name has a colon or a blank in it");
+  } finally {
+    server.close();
+  }
+});
+
+it.skipIf(process.platform !== "linux")("connections are intercepted by root only, with the programs for it", () => {
+  const why = whyNotIntercepted({ PATH: "/nonexistent" });
+  expect(why).toMatch(process.getuid?.() === 0 ? /no program 'ip'|CAP_NET_ADMIN/ : /not root/);
+});

@@ -1,0 +1,102 @@
+/** A machine that joins a network, or goes on in one that it has joined. */
+import { makeFolder } from "@sallyport/program/make-folder";
+import type { CommandContext } from "../../context.ts";
+import { CommandError } from "../../errors.ts";
+import { visible } from "../../terminal/visible.ts";
+import { lockFolder } from "../folder-lock.ts";
+import { stopSignals } from "../stop-signals.ts";
+import type { SupervisedProgram } from "../supervised-program.ts";
+import { type JoinedState, readJoined, writeJoined } from "./joined-state.ts";
+import { checkNotOver, givenToken, isoOf, type JoinToken } from "./token.ts";
+import { enrollIdentity, hasIdentity, runTunneler } from "./tunneler-program.ts";
+import { whyNotIntercepted } from "./way-in.ts";
+
+export interface JoinOptions {
+  readonly folder: string;
+  /** Text or file; undefined: as at an earlier run. */
+  readonly token: string | undefined;
+  /** Whether connections are intercepted; undefined: where this machine can. */
+  readonly isIntercepting: boolean | undefined;
+  /** The file by which this program was started. */
+  readonly start: string;
+}
+
+/** What every part of a join works with. */
+export interface Joining {
+  readonly folder: string;
+  readonly options: JoinOptions;
+  readonly context: CommandContext;
+  readonly say: (line: string) => void;
+  /** Programs that are stopped in the end. */
+  readonly watch: (program: SupervisedProgram) => void;
+}
+
+/**
+ * Redeems the token, unless an earlier run has, and runs a tunneler or a router until a signal stops this program.
+ *
+ * @throws CommandError
+ */
+export async function joinNetwork(options: JoinOptions, context: CommandContext): Promise<void> {
+  const { folder, token } = options;
+  const given = token === undefined ? undefined : await givenToken(token, context);
+  const obstacle = options.isIntercepting === true ? whyNotIntercepted(context.env) : undefined;
+  if (obstacle !== undefined)
+    throw new CommandError(`connections cannot be intercepted here: ${obstacle}; omit --intercept to use ports`);
+  await makeFolder(folder, 0o700);
+  const unlock = await lockFolder(folder);
+  const programs: SupervisedProgram[] = [];
+  const { stop, end } = stopSignals(() => {
+    for (const program of programs) program.kill();
+  });
+  const say = (line: string): void => void context.stdout.write(`${visible(line)}\n`);
+  const watch = (program: SupervisedProgram): void => {
+    programs.push(program);
+    program.onRestart.add((reason, retryMs) =>
+      say(`the ${program.name} ended (${reason}) and starts again in ${retryMs / 1_000} s`),
+    );
+  };
+  const joining = { folder, options, context: { ...context, signal: stop }, say, watch };
+  try {
+    const state = await enrolled(given, joining);
+    await runTunneler(state, joining);
+    say("stopping; again to stop at once");
+  } catch (error) {
+    if (!stop.aborted) throw error;
+    throw new CommandError("stopped before the machine had joined: run the command again to go on", undefined, {
+      cause: error,
+    });
+  } finally {
+    for (const program of programs.toReversed()) await program.stop();
+    await unlock();
+    end();
+  }
+}
+
+/** What has joined; the token is redeemed where nothing has. */
+async function enrolled(token: JoinToken | undefined, joining: Joining): Promise<JoinedState> {
+  const { folder, say } = joining;
+  const before = await readJoined(folder);
+  const isSame = token === undefined || (token.subject === before?.subject && token.network === before.network);
+  if (before !== undefined && !isSame && (before.isEnrolled || (await hasIdentity(folder)))) {
+    throw new CommandError(
+      `this machine has joined ${before.network} as ${before.kind} ${before.subject} in ${folder}: join as another one with --dir DIR`,
+    );
+  }
+  if (before?.isEnrolled === true) {
+    if (token !== undefined) say("this machine has joined already; the token is not used");
+    return before;
+  }
+  if (token === undefined) {
+    throw new CommandError(
+      `nothing has joined a network in ${folder} yet: give the token, sallyport quickstart --join TOKEN_OR_FILE`,
+    );
+  }
+  checkNotOver(token);
+  const { network, kind, subject, until } = token;
+  say(`token of the network at ${network} for ${kind} ${subject}, until ${isoOf(until)}`);
+  const state = { kind, network, subject, isEnrolled: false, ports: {}, names: [] };
+  await writeJoined(folder, state);
+  await enrollIdentity(token, joining);
+  await writeJoined(folder, { ...state, isEnrolled: true });
+  return { ...state, isEnrolled: true };
+}
