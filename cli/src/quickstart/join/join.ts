@@ -7,29 +7,10 @@ import { lockFolder } from "../folder-lock.ts";
 import { stopSignals } from "../stop-signals.ts";
 import type { SupervisedProgram } from "../supervised-program.ts";
 import { type JoinedState, readJoined, writeJoined } from "./joined-state.ts";
+import type { Joining, JoinOptions } from "./joining.ts";
 import { checkNotOver, givenToken, isoOf, type JoinToken } from "./token.ts";
 import { enrollIdentity, hasIdentity, runTunneler } from "./tunneler-program.ts";
 import { whyNotIntercepted } from "./way-in.ts";
-
-export interface JoinOptions {
-  readonly folder: string;
-  /** Text or file; undefined: as at an earlier run. */
-  readonly token: string | undefined;
-  /** Whether connections are intercepted; undefined: where this machine can. */
-  readonly isIntercepting: boolean | undefined;
-  /** The file by which this program was started. */
-  readonly start: string;
-}
-
-/** What every part of a join works with. */
-export interface Joining {
-  readonly folder: string;
-  readonly options: JoinOptions;
-  readonly context: CommandContext;
-  readonly say: (line: string) => void;
-  /** Programs that are stopped in the end. */
-  readonly watch: (program: SupervisedProgram) => void;
-}
 
 /**
  * Redeems the token, unless an earlier run has, and runs a tunneler or a router until a signal stops this program.

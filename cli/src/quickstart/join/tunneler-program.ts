@@ -9,8 +9,8 @@ import { runToEnd } from "../run-to-end.ts";
 import { SupervisedProgram } from "../supervised-program.ts";
 import { HOSTS_FILE, removeNames } from "./hosts-file.ts";
 import { IdentitySession, type ReachableService } from "./identity-session.ts";
-import type { Joining } from "./join.ts";
 import { type JoinedState, writeJoined } from "./joined-state.ts";
+import type { Joining } from "./joining.ts";
 import type { JoinToken } from "./token.ts";
 import { type LocalPort, localPorts, portKey, whyNotIntercepted } from "./way-in.ts";
 
