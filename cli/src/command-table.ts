@@ -95,6 +95,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/why.ts")).configureWhy,
   },
   {
+    name: "status",
+    group: ANSWERS,
+    summary: "show the network on one screen, and what fails",
+    load: async () => (await import("./commands/status.ts")).configureStatus,
+  },
+  {
     name: "api",
     group: OTHERS,
     summary: "call any operation of the APIs",

@@ -55,6 +55,8 @@ import { withinRequest } from "./store/request-signal.ts";
 import { KeyVault, loadSecrets } from "./store/secrets.ts";
 
 const MAX_FINDINGS = 100;
+/** Of the failed dials, the newest. */
+const MAX_SHOWN_DIALS = 100;
 
 export interface ControllerOptions {
   readonly config: ControllerConfig;
@@ -174,6 +176,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       model: fabricModel,
       options: fabricOptions(config),
       traceOf,
+      inspections: { "failed-dials": () => ({ dials: model.failedDials.newest(MAX_SHOWN_DIALS) }) },
       log,
     });
     stops.push({ name: "fabric", stop: () => fabric.close() });

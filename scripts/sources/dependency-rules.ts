@@ -144,6 +144,11 @@ function cliRules(): DependencyRule[] {
     layer("entities", ["kinds/", "network/"], "entities are found and changed without being shown"),
     layer("fields", ["kinds/", "terminal/"], "options are read before a network is known"),
     layer("editing", ["kinds/", "entities/"], "texts and editors know no command"),
+    layer(
+      "status",
+      ["kinds/", "terminal/", "entities/", "network/", "output/"],
+      "the state of a network knows no command",
+    ),
     layer("output", ["kinds/", "terminal/", "entities/"], "what is shown comes as values"),
     layer(
       "quickstart",
@@ -206,7 +211,7 @@ export const RULES: readonly DependencyRule[] = [
     from: "controller/src/policy/",
     may: [],
     mayTypes: ["packages/api/", "packages/posture/"],
-    packages: PURE,
+    packages: [...PURE, "@sallyport/program/shell-word"],
     why: "policy is pure: no I/O",
   },
   { from: "controller/src/pki/", may: [], packages: PURE, names: { "node:net": ["isIP"] }, why: "pki is pure: no I/O" },

@@ -99,6 +99,18 @@ export class ApiCaller {
     throw notController(this.#base, `${url.pathname} answered with something that is no JSON envelope`);
   }
 
+  /** The JSON of an operation whose answer has no envelope. @throws CommandError, ApiError */
+  async bare(request: ApiRequest): Promise<unknown> {
+    const answer = await this.send(request);
+    const url = this.#url(request);
+    if (answer.status < 200 || answer.status > 299) throw failure(reportedError(answer, url), this.#base);
+    try {
+      return JSON.parse(answer.body.toString("utf8")) as unknown;
+    } catch {
+      throw notController(this.#base, `${url.pathname} answered with something that is no JSON`);
+    }
+  }
+
   close(): void {
     this.#https.close();
   }

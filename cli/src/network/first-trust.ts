@@ -1,12 +1,10 @@
 /** Whom to trust as the controller of a network, at the first login. */
 import type { X509Certificate } from "node:crypto";
-import { connect, type TLSSocket } from "node:tls";
 import { type EnrollmentTrust, fetchCaBundle } from "@sallyport/sdk";
 import type { CommandContext } from "../context.ts";
-import { CommandError, ExitStatus, UsageError } from "../errors.ts";
+import { CommandError, UsageError } from "../errors.ts";
 import { canAsk, confirm } from "../terminal/questions.ts";
-
-const TIMEOUT_MS = 15_000;
+import { presentedCertificate } from "./presented-certificate.ts";
 
 export interface TrustQuestion {
   /** `https://host:port` */
@@ -24,7 +22,7 @@ export interface TrustQuestion {
 export async function firstTrust(question: TrustQuestion, context: CommandContext): Promise<string | undefined> {
   const { controller, fingerprint } = question;
   const url = new URL(controller);
-  const { leaf, isTrusted } = await served(url, context.signal);
+  const { leaf, isTrusted } = await presentedCertificate(url, context.signal);
   if (isTrusted && fingerprint === undefined) return undefined;
   const trust: EnrollmentTrust = { leaf };
   const bundle = await fetchCaBundle(url, trust, context.signal);
@@ -47,35 +45,6 @@ export async function firstTrust(question: TrustQuestion, context: CommandContex
   }
   if (await confirm("Trust it from now on?", context)) return bundle.pem;
   throw new CommandError("the authority is not trusted: nothing was saved");
-}
-
-/** What a server presents, and whether the authorities of this system vouch for it. */
-async function served(url: URL, signal: AbortSignal): Promise<{ leaf: X509Certificate; isTrusted: boolean }> {
-  const host = url.hostname.replace(/^\[|\]$/g, "");
-  const ended = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const socket: TLSSocket = connect(
-    { host, port: Number(url.port || 443), servername: /^[\d.]+$|:/.test(host) ? "" : host, rejectUnauthorized: false },
-    resolve,
-  );
-  socket.once("error", reject);
-  const stop = (): void => reject(new Error("it does not answer"));
-  ended.addEventListener("abort", stop, { once: true });
-  try {
-    await promise;
-    const raw = socket.getPeerX509Certificate();
-    if (raw === undefined) throw new Error("it presents no certificate");
-    return { leaf: raw, isTrusted: socket.authorized };
-  } catch (error) {
-    signal.throwIfAborted();
-    const { code, message } = error as NodeJS.ErrnoException;
-    const reason =
-      code === "ECONNREFUSED" ? "no program listens there; is the controller running, and is the port right?" : message;
-    throw new CommandError(`cannot reach ${url.origin}: ${reason}`, ExitStatus.Unreachable, { cause: error });
-  } finally {
-    ended.removeEventListener("abort", stop);
-    socket.destroy();
-  }
 }
 
 const bare = (fingerprint: string): string => fingerprint.replaceAll(/[^0-9A-Fa-f]/g, "").toUpperCase();

@@ -227,6 +227,9 @@ describe("services and configs", () => {
     });
     await c.admin("PATCH", `/terminators/${id}`, { cost: 9 });
     expect((await c.admin("GET", `/services/${service}/terminators`)).json.data[0].cost).toBe(9);
+    await c.make("services", { name: "term-none", encryptionRequired: false });
+    const unhosted = `/services?filter=${encodeURIComponent('name contains "term-" and isEmpty(terminators)')}`;
+    expect((await c.admin("GET", unhosted)).json.data).toMatchObject([{ name: "term-none" }]);
     const filtered = await c.admin("GET", `/terminators?filter=${encodeURIComponent('service.name = "term-svc"')}`);
     expect(filtered.json.meta.pagination.totalCount).toBe(1);
     const unknown = await c.admin("POST", "/terminators", { ...body, service: "nope" });

@@ -22,6 +22,7 @@ import { FABRIC_LIMITS, type FabricOptions, type FabricSettings } from "./option
 import type { FabricModel, TerminatorRecord } from "./ports.ts";
 import { ControlListener } from "./routers/control-listener.ts";
 import { IdentityConnections } from "./routers/identity-connections.ts";
+import { LastSeen } from "./routers/last-seen.ts";
 import { ROUTER_LINES, type RouterConnection, type RouterState, routerState } from "./routers/router-connection.ts";
 import { RouterLife } from "./routers/router-life.ts";
 import { RouterMessages } from "./routers/router-messages.ts";
@@ -51,6 +52,8 @@ interface FabricParts {
   readonly options: FabricSettings & Partial<FabricOptions>;
   /** Identities whose circuits are traced: routers get the id of the trace. Default: none. */
   readonly traceOf?: TraceOf;
+  /** What other parts of the controller answer to inspections, by name. Nothing secret. */
+  readonly inspections?: Readonly<Record<string, () => unknown>>;
   readonly log: Logger;
 }
 
@@ -148,8 +151,10 @@ export class Fabric {
     this.operations = new RouterOperations(mesh, emit);
     const feeds = [this.#sessions, this.#dataModel, this.#validation];
     this.#handlers = [links, circuitMessages, terminators, tunnels, routers, ...feeds, this.operations];
+    const lastSeen = new LastSeen();
+    this.onEvent((event) => lastSeen.note(event));
     this.#inspection = new Inspection({
-      ...{ controllerId: parts.controllerId, mesh, costs, options },
+      ...{ controllerId: parts.controllerId, mesh, costs, options, lastSeen, further: parts.inspections ?? {} },
       ...{ identities: this.#identities, validation: this.#validation },
     });
     this.#start(parts);

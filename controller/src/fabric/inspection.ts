@@ -7,6 +7,7 @@ import type { Mesh } from "./links/mesh.ts";
 import type { FabricOptions } from "./options.ts";
 import type { IdentityConnections } from "./routers/identity-connections.ts";
 import { MAX_FIELDS_OF_REPORTS } from "./routers/inbound.ts";
+import type { LastSeen } from "./routers/last-seen.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
 import type { TerminatorValidation } from "./terminators/terminator-validation.ts";
 
@@ -36,6 +37,9 @@ export interface InspectionRequest {
 }
 
 interface InspectionParts {
+  /** What other parts of the controller answer, by name. */
+  readonly further: Readonly<Record<string, () => unknown>>;
+  readonly lastSeen: LastSeen;
   readonly controllerId: string;
   readonly mesh: Mesh;
   readonly costs: DynamicCosts;
@@ -146,9 +150,16 @@ async function askRouter(
 }
 
 /** What operators may ask this controller about its fabric. Nothing secret. */
-function controllerSources({ mesh, costs, identities, validation, options }: InspectionParts) {
+function controllerSources({ mesh, costs, identities, validation, options, further, lastSeen }: InspectionParts) {
   return {
+    ...further,
     stackdump: processSummary,
+    process: () => ({
+      node: process.version,
+      startedAt: new Date(Date.now() - process.uptime() * 1_000).toISOString(),
+      residentBytes: process.memoryUsage.rss(),
+    }),
+    "routers-last-seen": () => Object.fromEntries(lastSeen.all().map(([id, at]) => [id, at.toISOString()])),
     config: () => ({ network: options }),
     "connected-routers": () =>
       mesh.routers().map(({ id, version, connectedAt }) => ({

@@ -213,6 +213,8 @@ describe("identities over the Management API", () => {
     expect((await c.call("GET", "/edge/client/v1/current-identity", { token })).status).toBe(200);
     const disabled = await c.admin("POST", `/identities/${id}/disable`, { durationMinutes: 0 });
     expect([disabled.status, disabled.json]).toEqual([200, { data: {}, meta: {} }]);
+    const listed = await c.admin("GET", "/identities?filter=disabled");
+    expect(listed.json.data.map((each: { name: string }) => each.name)).toEqual(["disabled-one"]);
     expect((await c.call("GET", "/edge/client/v1/current-identity", { token })).status).toBe(401);
     await expect(c.login("disabled-one", "secret-1")).rejects.toThrow("INVALID_AUTH");
     await c.admin("POST", `/identities/${id}/enable`);

@@ -28,6 +28,9 @@ export const IDENTITY_FIELDS: EntityFields = {
   authPolicyId: field.string("identity.auth_policy_id"),
   isAdmin: field.boolean("identity.is_admin"),
   isDefaultAdmin: field.boolean("identity.is_default_admin"),
+  disabled: field.boolean(
+    sql`(identity.disabled_at IS NOT NULL AND (identity.disabled_until IS NULL OR identity.disabled_until > now()))`,
+  ),
 };
 
 export const SERVICE_FIELDS: EntityFields = {
@@ -35,6 +38,7 @@ export const SERVICE_FIELDS: EntityFields = {
   terminatorStrategy: field.string("service.terminator_strategy"),
   roleAttributes: field.array("service.attrs"),
   configs: field.rows(sql`SELECT sc.config_id AS value FROM service_config sc WHERE sc.service_id = service.id`),
+  terminators: field.rows(sql`SELECT t.id AS value FROM terminator t WHERE t.service_id = service.id`),
 };
 
 /** Connection state is not in the store: the ids of the connected routers come with the request. */

@@ -205,12 +205,25 @@ describe("inspection", () => {
   test("the controller answers for itself, and what it does not know is left out", async () => {
     const names = [
       ...["stackdump", "Config", "connected-routers", "links", "terminator-costs", "router-messaging"],
-      ...["identity-connection-statuses", "unknown"],
+      ...["identity-connection-statuses", "process", "routers-last-seen", "unknown"],
     ];
     const { success, values } = await net.fabric.inspect({ appRegex: "^ctrl1$", requestedValues: names });
     expect(success).toBe(true);
     expect(values.map(({ name }) => name)).toEqual(names.slice(0, -1));
     expect(JSON.parse(values[2]?.value ?? "")).toMatchObject([{ Id: "r1" }]);
+    const { startedAt } = JSON.parse(values[7]?.value ?? "");
+    expect(Math.abs(Date.now() - process.uptime() * 1_000 - Date.parse(startedAt))).toBeLessThan(5_000);
+  });
+
+  test("the controller tells when a router that is offline was connected last", async () => {
+    const lastSeen = async () => {
+      const [value] = (await net.fabric.inspect({ appRegex: "^ctrl1$", requestedValues: ["routers-last-seen"] }))
+        .values;
+      return JSON.parse(value?.value ?? "");
+    };
+    expect(await lastSeen()).toEqual({});
+    router.close();
+    await expect.poll(lastSeen).toEqual({ r1: expect.stringMatching(/^\d{4}-/) });
   });
 });
 

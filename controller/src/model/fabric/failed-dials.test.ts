@@ -21,6 +21,19 @@ function failedDials(bounds = { maxIdentities: 10, maxEach: 3, maxCharacters: 10
 }
 
 describe("failed dials", () => {
+  it("of all identities are listed newest first, with what has succeeded since", () => {
+    const { dials, clock, add } = failedDials();
+    add("a", dial("ONE"));
+    add("b", dial("TWO"));
+    add("a", dial("THREE", "mail"));
+    clock.ms += 1;
+    dials.succeeded("b", "web");
+    expect(dials.newest(2)).toEqual([
+      expect.objectContaining({ identityId: "a", serviceId: "mail", code: "THREE", at: 3, hasSucceededSince: false }),
+      expect.objectContaining({ identityId: "b", serviceId: "web", code: "TWO", at: 2, hasSucceededSince: true }),
+    ]);
+  });
+
   it("are remembered by identity, service and type, newest first, with time and router", () => {
     const { dials, add, codes } = failedDials();
     add("a", dial("ONE"));

@@ -27,6 +27,13 @@ interface Kept extends DialFailure {
   readonly count: number;
 }
 
+/** A failure, as the list of all has it. */
+export interface IdentityFailure extends Kept {
+  readonly identityId: string;
+  /** A dial of the service has succeeded after it. */
+  readonly hasSucceededSince: boolean;
+}
+
 interface OfIdentity {
   /** Newest last. */
   readonly failures: Kept[];
@@ -85,6 +92,17 @@ export class FailedDials {
       }),
       hasSucceededSince: of !== undefined && this.#hasSucceededSince(of, failed[0]),
     };
+  }
+
+  /** Of all identities, newest first. */
+  newest(limit: number): readonly IdentityFailure[] {
+    const found: IdentityFailure[] = [];
+    for (const [identityId, of] of this.#byIdentity.entries()) {
+      for (const failure of of.failures) {
+        found.push({ identityId, ...failure, hasSucceededSince: this.#hasSucceededSince(of, failure) });
+      }
+    }
+    return found.sort((a, b) => b.at - a.at).slice(0, limit);
   }
 
   forget(identityId: string): void {

@@ -1,4 +1,5 @@
 /** What fixes a problem, as commands of `sallyport` where there is one. */
+import { isPrintable, shellWord, subjectWord } from "@sallyport/program/shell-word";
 import type { Permission } from "@sallyport/wire";
 import type { Remedy } from "./check.ts";
 import type { Named, NamedEntity, ServicePolicyRef } from "./facts.ts";
@@ -10,18 +11,7 @@ function roleOf(named: Named): string {
 
 /** The name where a terminal shows it as it is, or else the id. */
 function printable({ id, name }: Named): string {
-  return /^[^\p{C}\p{Zl}\p{Zp}]+$/u.test(name) ? name : id;
-}
-
-/** A word of a POSIX shell: what is not harmless stands between quotes. */
-export function shellWord(text: string): string {
-  return /^[\w./][\w.@:/+=,-]*$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
-/** A name that a command takes first: one that begins with a dash would be an option, so the id stands for it. */
-function subject(named: Named): string {
-  const name = printable(named);
-  return shellWord(name.startsWith("-") ? named.id : name);
+  return isPrintable(name) ? name : id;
 }
 
 function command(...words: readonly string[]): string {
@@ -80,7 +70,7 @@ export function addAttributes(kind: "identity" | "service", entity: NamedEntity,
   const all = [...entity.attrs, ...missing];
   // The option takes a list with commas.
   if (all.some((attribute) => attribute.includes(","))) return { text };
-  return { text, command: command("patch", kind, subject(entity), option("roleAttributes", ...all)) };
+  return { text, command: command("patch", kind, subjectWord(entity), option("roleAttributes", ...all)) };
 }
 
 export function createEdgeRouterPolicy(identity: Named, routers: readonly Named[]): Remedy {
@@ -130,21 +120,21 @@ export function reEnroll(authenticatorId: string, at: number): Remedy {
 export function enableRouter(router: Named): Remedy {
   return {
     text: "Enable the router.",
-    command: command("patch edge-router", subject(router), option("disabled", "false")),
+    command: command("patch edge-router", subjectWord(router), option("disabled", "false")),
   };
 }
 
 export function turnEncryptionOff(service: Named): Remedy {
   return {
     text: "Or let the service go without end-to-end encryption, if its traffic may be read by routers.",
-    command: command("patch service", subject(service), option("encryptionRequired", "false")),
+    command: command("patch service", subjectWord(service), option("encryptionRequired", "false")),
   };
 }
 
 export function describeHost(host: Named, service: Named): Remedy {
   return {
     text: `Start the program of ${printable(host)} that hosts the service. This says why it cannot host:`,
-    command: command("why", subject(host), subject(service), option("type", "bind")),
+    command: command("why", subjectWord(host), subjectWord(service), option("type", "bind")),
   };
 }
 

@@ -1,0 +1,143 @@
+/** What `status` asks a controller, one function for each part. */
+import type { X509Certificate } from "node:crypto";
+import { mapLimit } from "@sallyport/async";
+import { fetchCaBundle } from "@sallyport/sdk";
+import { type Entity, titleOf, valueAt } from "../entities/entity.ts";
+import { quoted } from "../entities/filter-text.ts";
+import { listEntities, listPath } from "../entities/list.ts";
+import { kindNamed } from "../kinds/find-kind.ts";
+import type { ApiCaller } from "../network/api-caller.ts";
+import { MANAGEMENT_API } from "../network/api-paths.ts";
+import { presentedCertificate } from "../network/presented-certificate.ts";
+import type { Inspected } from "./inspect.ts";
+import type { FailedDial, Named, UnhostedService } from "./network-status.ts";
+
+const AT_ONCE = 4;
+/** Of services without hosts, identities that are disabled, and failed dials. */
+export const MAX_LISTED = 20;
+/** Older failures say little of the network as it is now. */
+const RECENT_MS = 15 * 60_000;
+
+/** How many entities a list has. */
+export async function countOf(path: string, caller: ApiCaller): Promise<number | undefined> {
+  const { meta } = await caller.json({ method: "GET", path, query: { limit: 1 } });
+  return meta.pagination?.totalCount;
+}
+
+/** The certificate of the server. */
+export async function leafOf({ controller }: ApiCaller, signal: AbortSignal): Promise<X509Certificate> {
+  return (await presentedCertificate(new URL(controller), signal)).leaf;
+}
+
+/** The authorities of the network. */
+export async function authoritiesOf(
+  { controller }: ApiCaller,
+  leaf: X509Certificate | undefined,
+  signal: AbortSignal,
+): Promise<readonly X509Certificate[]> {
+  if (leaf === undefined) return [];
+  return (await fetchCaBundle(new URL(controller), { leaf }, signal)).certificates;
+}
+
+export interface AboutController {
+  readonly version?: string;
+  readonly isHealthy?: boolean;
+  readonly failing: readonly string[];
+}
+
+/** What the controller says of itself, without a session. */
+export async function aboutController(caller: ApiCaller): Promise<AboutController> {
+  const { headers } = await caller.send({ method: "GET", path: `${MANAGEMENT_API}/version` });
+  const { data } = await caller.json({ method: "GET", path: `${MANAGEMENT_API}/version` });
+  const own = headers["sallyport-version"];
+  const version = typeof own === "string" ? `Sallyport ${own}` : `OpenZiti ${String(valueAt(data, "version") ?? "")}`;
+  const health = await caller.json({ method: "GET", path: "/health-checks" });
+  const checks = (valueAt(health.data, "checks") ?? []) as readonly Entity[];
+  const failing = checks.filter(({ healthy }) => healthy === false);
+  return {
+    version,
+    isHealthy: valueAt(health.data, "healthy") === true,
+    failing: failing.map(({ id, err }) => `${String(id)}: ${String(err ?? "fails")}`),
+  };
+}
+
+/** Services without a terminator, each with an identity that may host it. */
+export async function unhostedServices(caller: ApiCaller): Promise<readonly UnhostedService[]> {
+  const services = await listEntities(
+    kindNamed("service"),
+    { filter: "isEmpty(terminators)", limit: MAX_LISTED },
+    caller,
+  );
+  return await mapLimit(services, AT_ONCE, async (service) => {
+    const named = namedOf(service);
+    const host = await hostOf(named, caller);
+    return { ...named, ...(host !== undefined && { host }) };
+  });
+}
+
+async function hostOf({ id }: Named, caller: ApiCaller): Promise<Named | undefined> {
+  const policies = await listPath(
+    `${MANAGEMENT_API}/services/${id}/service-policies`,
+    kindNamed("service-policy"),
+    {},
+    caller,
+  );
+  for (const policy of policies.filter(({ type }) => type === "Bind")) {
+    const path = `${MANAGEMENT_API}/service-policies/${String(policy.id)}/identities`;
+    const [host] = await listPath(path, kindNamed("identity"), { limit: 1 }, caller);
+    if (host !== undefined) return namedOf(host);
+  }
+  return undefined;
+}
+
+interface RawDial {
+  readonly identityId: string;
+  readonly serviceId: string;
+  readonly type: string;
+  readonly code: string;
+  readonly message: string;
+  readonly count: number;
+  readonly at: number;
+  readonly hasSucceededSince: boolean;
+}
+
+/** The newest dials that failed and have not worked since. */
+export async function failedDials(
+  inspected: Inspected,
+  now: number,
+  caller: ApiCaller,
+): Promise<readonly FailedDial[]> {
+  const all = (valueAt(inspected["failed-dials"], "dials") ?? []) as readonly RawDial[];
+  const recent = all
+    .filter(({ at, hasSucceededSince }) => !hasSucceededSince && now - at < RECENT_MS)
+    .slice(0, MAX_LISTED);
+  const [identities, services] = await Promise.all([
+    namesOf(
+      "identity",
+      recent.map(({ identityId }) => identityId),
+      caller,
+    ),
+    namesOf(
+      "service",
+      recent.map(({ serviceId }) => serviceId),
+      caller,
+    ),
+  ]);
+  return recent.flatMap(({ identityId, serviceId, type, code, message, count, at }) => {
+    const [identity, service] = [identities.get(identityId), services.get(serviceId)];
+    // What was deleted since cannot be asked about.
+    if (identity === undefined || service === undefined) return [];
+    return [{ identity, service, type, code, message, count, at: new Date(at).toISOString() }];
+  });
+}
+
+async function namesOf(kind: string, ids: readonly string[], caller: ApiCaller): Promise<ReadonlyMap<string, Named>> {
+  if (ids.length === 0) return new Map();
+  const filter = `id in [${[...new Set(ids)].map(quoted).join(", ")}]`;
+  const found = await listEntities(kindNamed(kind), { filter }, caller);
+  return new Map(found.map((entity) => [String(entity.id), namedOf(entity)]));
+}
+
+export function namedOf(entity: Entity): Named {
+  return { id: String(entity.id), name: titleOf(entity) };
+}

@@ -1,0 +1,82 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Context, type ServiceListener } from "@sallyport/sdk";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Cli } from "../../network/cli.ts";
+import { hostEcho } from "../../network/hosted-echo.ts";
+import { credentialsOf } from "../../network/login/identity-file.ts";
+import { declareService, type Network, startNetwork } from "../../network/network.ts";
+import { makeScratch, removeScratch } from "../../network/scratch.ts";
+
+const folder = makeScratch("cli-state");
+let cli: Cli;
+let network: Network;
+let clientFile: string;
+let host: Context;
+let hosted: ServiceListener;
+
+beforeAll(async () => {
+  cli = await Cli.packed(folder);
+  network = await startNetwork(join(folder, "network"));
+  const declared = await declareService(network, { name: "web" });
+  clientFile = declared.clientFile;
+  host = await Context.load(declared.hostFile);
+  hosted = await hostEcho(host, "web");
+  writeFileSync(join(folder, "password"), `${network.adminPassword}\n`, { mode: 0o600 });
+  writeFileSync(join(folder, "ca.pem"), credentialsOf(clientFile).ca);
+  const url = `https://localhost:${network.port}`;
+  const password = ["-u", "admin", "--password-file", join(folder, "password")];
+  await cli.done("login", url, ...password, "--ca", join(folder, "ca.pem"), "-n", "one");
+}, 120_000);
+
+afterAll(async () => {
+  await hosted?.close();
+  await host?.close();
+  await network?.stop();
+  removeScratch(folder);
+});
+
+describe("sallyport status", () => {
+  it("shows a network that works, and everything of it as a document", async () => {
+    // Links measure themselves after a while.
+    const links = async () => JSON.parse(await cli.done("status", "-o", "json")).links;
+    await expect.poll(links).toEqual([expect.objectContaining({ latencyMs: expect.toSatisfy((ms) => ms > 0) })]);
+    const text = await cli.done("status");
+    expect(text).toMatch(/^one: nothing fails\n\d+ identities, 1 service, 0 circuits/);
+    expect(text).toMatch(/^\S+ +online +ok +\S+ +Sallyport \S+ +https:\/\/localhost/m);
+    expect(text).toMatch(/^r1 +online +\S+ +1 /m);
+    const status = JSON.parse(await cli.done("status", "-o", "json"));
+    expect(status).toMatchObject({ network: "one", problems: [], unread: [] });
+    const kinds = status.certificates.map((each: { kind: string; state: string }) => `${each.kind} ${each.state}`);
+    expect(new Set(kinds)).toEqual(new Set(["controller ok", "authority ok", "router ok"]));
+  });
+
+  it("names what fails with the command that explains it, and ends with 1", async () => {
+    await hosted.close();
+    await cli.done("create", "service", "lonely");
+    await network.management.createIdentity({ body: { name: "locked", type: "Default", isAdmin: false } });
+    const { id } = JSON.parse(await cli.done("get", "identity", "locked", "-o", "json"));
+    await cli.done("api", "POST", `/identities/${id}/disable`, "--data", '{"durationMinutes":0}');
+    const client = await Context.load(clientFile);
+    await expect(client.dial("web")).rejects.toThrow();
+    await client.close();
+    await network.stopProgram("r2");
+    const failing = async () => {
+      const { code, output } = await cli.run("status");
+      return { code, output, isOffline: output.includes("router r2: is offline") };
+    };
+    await expect.poll(failing).toMatchObject({ code: 1, isOffline: true });
+    const { output } = await failing();
+    expect(output).toMatch(/^one: 2 things fail, \d warnings?\n/);
+    expect(output).toMatch(/^r2 +OFFLINE +\d+s +0/m);
+    expect(output).toContain("service web: is not hosted; web-host may host it");
+    expect(output).toContain("sallyport why web-host web --type bind");
+    expect(output).toContain("service lonely: is not hosted, and no identity may host it");
+    expect(output).toContain("identity locked: cannot log in: it is disabled");
+    expect(output).toMatch(/identity web-client: could not dial web \d+s ago/);
+    expect(output).toContain("sallyport why web-client web\n");
+    await network.startRouter("r2");
+    hosted = await hostEcho(host, "web");
+    await cli.done("delete", "service", "lonely", "--yes");
+  }, 60_000);
+});
