@@ -5,7 +5,7 @@ export CI=true
 
 reports=$(mktemp -d)
 steps=()      # the names of all steps, in the order of their start
-lane=()       # process ids of the steps that run in the background
+lane=()       # process ids of what runs in the background
 tools=        # process id of the build of the tools
 trap 'kill "${lane[@]}" $tools 2>/dev/null; rm -rf "$reports"' EXIT
 
@@ -37,14 +37,15 @@ run_step() {
   echo "$? $((SECONDS - began))" >"$reports/$name.exit"
 }
 
-# beside step|suite NAME ...: runs it in the background, one at a time. Its output appears in one piece, when it ends.
+# beside FUNCTION STEP...: runs a function, which has these steps, in the background. Its output appears in one piece, when it ends.
 beside() {
-  steps+=("$2")
+  local run=$1
+  shift
+  steps+=("$@")
   {
-    flock 8
-    "$@" >"$reports/$2.log" 2>&1
-    cat "$reports/$2.log"
-  } 8>"$reports/beside.lock" &
+    "$run" >"$reports/$run.log" 2>&1
+    cat "$reports/$run.log"
+  } &
   lane+=($!)
 }
 
@@ -53,17 +54,23 @@ wait_beside() {
   wait "${lane[@]}"
 }
 
-# build_tools TOOL...: builds tools in the background, on processor time that nothing else wants.
+# build_tools TOOL...: builds tools in the background.
 build_tools() {
-  local idle=(nice -n 19)
-  if command -v chrt >/dev/null; then idle=(chrt --idle 0); fi
-  "${idle[@]}" scripts/install-tools.sh "$@" >"$reports/tools.log" 2>&1 &
+  {
+    scripts/install-tools.sh "$@" >"$reports/tools.log" 2>&1
+    echo $? >"$reports/tools.done"
+  } &
   tools=$!
 }
 
-# need_tools: waits for them. Without this step a suite would wait for a build that has no processor time.
+# need_tools: waits for them, also in the background. Without this step a suite would count the time of a build as its own.
 need_tools() {
-  step tools wait "$tools"
+  step tools tools_built
+}
+
+tools_built() {
+  until [ -e "$reports/tools.done" ]; do sleep 1; done
+  return "$(cat "$reports/tools.done")"
 }
 
 node_26() {

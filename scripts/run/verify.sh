@@ -31,8 +31,11 @@ if has_part 2; then
 fi
 if has_part 3; then
   # These two run beside the suites on clusters, which wait for pods most of the time.
-  beside suite namespaces test-namespaces
-  beside suite release test-release
+  beside_clusters() {
+    suite namespaces test-namespaces
+    suite release test-release
+  }
+  beside beside_clusters namespaces release
   need_tools
   suite charts test-charts
   suite cluster test-cluster
