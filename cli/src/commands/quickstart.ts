@@ -3,7 +3,13 @@ import { InvalidArgumentError } from "commander";
 import type { CommandContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { checkedHost } from "../quickstart/addresses.ts";
-import { type Exposure, exposureOf, withoutDoubles } from "../quickstart/exposure.ts";
+import {
+  checkNoDoubles,
+  type Exposure,
+  exposureOf,
+  type ServedFolder,
+  servedFolderOf,
+} from "../quickstart/exposure.ts";
 import { dataFolder } from "../quickstart/home.ts";
 import type { Configure } from "./configure.ts";
 import { once, positiveNumber } from "./shared-options.ts";
@@ -14,21 +20,23 @@ interface StartOptions {
   readonly port?: number;
   readonly routerPort?: number;
   readonly expose?: readonly Exposure[];
+  readonly serve?: readonly ServedFolder[];
   readonly tokenDir?: string;
+  readonly qr?: true;
   /** True without a token. */
   readonly join?: string | true;
   readonly intercept?: boolean;
 }
 
 /** What makes a network, and means nothing where one is joined. */
-const OF_A_NETWORK = ["host", "port", "routerPort", "expose", "tokenDir"] as const;
+const OF_A_NETWORK = ["port", "expose", "serve", "tokenDir", "qr"] as const;
 
 const HELP = `
 The network has a controller with its own database, a router, policies, one service for each --expose, and identities for two more machines. It runs until
 Ctrl-C or SIGTERM. The next run goes on with the same network; what an interrupted run has begun is finished. A new --expose adds a service, and one with the
 name of a service changes where it leads.
 
-With --join, a machine redeems a token once and runs a tunneler: programs reach the services that the identity may dial by their names where connections
+With --join, a machine redeems a token once. With the token of an edge router it runs a router, at --host and --router-port. Otherwise it runs a tunneler: programs reach the services that the identity may dial by their names where connections
 can be intercepted (root on Linux, with ip and nft), otherwise by ports of this machine, which are printed.
 
 Clients and servers need no open port. Other machines reach this one at the controller's and the router's port (TCP 1280 and 3022 unless they are in use).
@@ -57,6 +65,12 @@ export const configureQuickstart: Configure = (command, context) => {
       (text: string, before: readonly Exposure[] = []) => [...before, exposureOf(text)],
     )
     .option(
+      "--serve <[name=]dir>",
+      "a service with the files of this folder as web pages; may be repeated",
+      (text: string, before: readonly ServedFolder[] = []) => [...before, servedFolderOf(text)],
+    )
+    .option("--qr", "show the tokens as QR codes, too")
+    .option(
       "--token-dir <dir>",
       "folder for the tokens of other machines; the network's when absent",
       once("token-dir"),
@@ -68,6 +82,8 @@ export const configureQuickstart: Configure = (command, context) => {
     .action(async (options: StartOptions) => {
       if (options.join !== undefined) return await joinAs(options, context);
       if (options.intercept !== undefined) throw new UsageError("--intercept and --no-intercept go with --join");
+      const { expose: exposures = [], serve: served = [] } = options;
+      checkNoDoubles([...exposures, ...served]);
       const folder = resolve(options.dir ?? dataFolder("quickstart", context.env));
       const { quickstart } = await import("../quickstart/quickstart.ts");
       await quickstart(
@@ -76,7 +92,9 @@ export const configureQuickstart: Configure = (command, context) => {
           host: options.host === undefined ? undefined : checkedHost(options.host),
           port: options.port,
           routerPort: options.routerPort,
-          exposures: withoutDoubles(options.expose ?? []),
+          exposures,
+          served,
+          isQr: options.qr === true,
           tokenFolder: options.tokenDir ?? `${folder}/tokens`,
           start: process.argv[1] ?? "",
         },
@@ -86,7 +104,7 @@ export const configureQuickstart: Configure = (command, context) => {
 };
 
 async function joinAs(options: StartOptions, context: CommandContext): Promise<void> {
-  const { join, dir, intercept } = options;
+  const { join, dir, intercept, host, routerPort } = options;
   const other = OF_A_NETWORK.find((name) => options[name] !== undefined);
   if (other !== undefined) {
     const option = other.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
@@ -98,6 +116,8 @@ async function joinAs(options: StartOptions, context: CommandContext): Promise<v
       folder: resolve(dir ?? dataFolder("joined", context.env)),
       token: join === true ? undefined : join,
       isIntercepting: intercept,
+      host: host === undefined ? undefined : checkedHost(host),
+      routerPort,
       start: process.argv[1] ?? "",
     },
     context,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checkedHost } from "./addresses.ts";
-import { exposureOf, withoutDoubles } from "./exposure.ts";
+import { checkNoDoubles, exposureOf, servedFolderOf } from "./exposure.ts";
 import { dataFolder } from "./home.ts";
 
 describe("what a quick start is asked for", () => {
@@ -33,9 +33,16 @@ describe("what a quick start is asked for", () => {
   });
 
   it("has a name for each service", () => {
-    expect(() => withoutDoubles(["80", "a=81", "localhost:80"].map(exposureOf))).toThrow(
-      "two services would be called 'port-80': name them, such as --expose port-80-2=PORT",
+    expect(() => checkNoDoubles(["80", "a=81", "localhost:80"].map(exposureOf))).toThrow(
+      "two services would be called 'port-80': name them, such as --expose port-80-2=PORT or --serve port-80-2=DIR",
     );
+  });
+
+  it("has a folder for --serve, named after it", () => {
+    expect(servedFolderOf("/srv/My Files")).toEqual({ name: "my-files", folder: "/srv/My Files" });
+    expect(servedFolderOf("docs=/srv/a=b")).toEqual({ name: "docs", folder: "/srv/a=b" });
+    expect(servedFolderOf("/").name).toBe("files");
+    for (const text of ["", "web=", "-=/srv"]) expect(() => servedFolderOf(text)).toThrow(/expects|expected/);
   });
 
   it("has a host that others can dial", () => {

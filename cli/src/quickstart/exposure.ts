@@ -1,5 +1,6 @@
-/** What `--expose` says. */
+/** What `--expose` and `--serve` say. */
 import { isIP } from "node:net";
+import { basename, resolve } from "node:path";
 import { UsageError } from "../errors.ts";
 
 /** A service of a quick start, and the program that it leads to. */
@@ -27,6 +28,20 @@ export function exposureOf(text: string): Exposure {
   return { name: checkedServiceName(named ?? standardName(plain, bracketed, port)), host, port };
 }
 
+/** A folder whose files are a service. */
+export interface ServedFolder {
+  readonly name: string;
+  readonly folder: string;
+}
+
+/** `[NAME=]DIR`. @throws UsageError */
+export function servedFolderOf(text: string): ServedFolder {
+  const [, named, folder = ""] = /^(?:([a-z0-9-]*)=)?(.*)$/s.exec(text) ?? [];
+  if (folder === "") throw new UsageError(`--serve expects [NAME=]DIR, such as files=/srv/www, found '${text}'`);
+  const standard = dashed(basename(resolve(folder))).slice(0, 63) || "files";
+  return { name: checkedServiceName(named ?? standard), folder: resolve(folder) };
+}
+
 /** Part of a host name, as the service gets one for interception. @throws UsageError */
 export function checkedServiceName(name: string): string {
   if (NAME.test(name)) return name;
@@ -36,19 +51,24 @@ export function checkedServiceName(name: string): string {
 }
 
 /** @throws UsageError where two have one name */
-export function withoutDoubles(exposures: readonly Exposure[]): readonly Exposure[] {
-  for (const [at, { name }] of exposures.entries()) {
-    if (exposures.findIndex((each) => each.name === name) !== at)
-      throw new UsageError(`two services would be called '${name}': name them, such as --expose ${name}-2=PORT`);
+export function checkNoDoubles(services: readonly { readonly name: string }[]): void {
+  for (const [at, { name }] of services.entries()) {
+    if (services.findIndex((each) => each.name === name) !== at)
+      throw new UsageError(
+        `two services would be called '${name}': name them, such as --expose ${name}-2=PORT or --serve ${name}-2=DIR`,
+      );
   }
-  return exposures;
 }
 
 function standardName(plain: string | undefined, bracketed: string | undefined, port: number): string {
-  const host = (bracketed ?? plain ?? "")
+  const host = dashed(bracketed ?? plain ?? "");
+  const isOwn = host === "" || host === "localhost" || host.startsWith("127-0-0-");
+  return isOwn ? `port-${port}` : `${host.slice(0, 57)}-${port}`;
+}
+
+function dashed(text: string): string {
+  return text
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, "-")
     .replaceAll(/^-+|-+$/g, "");
-  const isOwn = host === "" || host === "localhost" || host.startsWith("127-0-0-");
-  return isOwn ? `port-${port}` : `${host.slice(0, 57)}-${port}`;
 }

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { CommandError } from "../errors.ts";
 import { readOwn, writeOwn } from "../network/own-files.ts";
+import type { ServedFolder } from "./exposure.ts";
 
 export interface NetworkState {
   /** Name or address under which other machines reach this one. */
@@ -10,6 +11,7 @@ export interface NetworkState {
   readonly routerPort: number;
   /** The entities of a new network are there. Before, an interrupted run has to be finished. */
   readonly isComplete: boolean;
+  readonly served: readonly (ServedFolder & { readonly port: number })[];
 }
 
 const FILE = "quickstart.json";
@@ -19,11 +21,18 @@ export async function readState(folder: string): Promise<NetworkState | undefine
   const file = join(folder, FILE);
   const text = await readOwn(file);
   if (text === undefined) return undefined;
-  const { host, controllerPort, routerPort, isComplete } = valuesIn(text);
+  const { host, controllerPort, routerPort, isComplete, served } = valuesIn(text);
   if (typeof host === "string" && typeof controllerPort === "number" && typeof routerPort === "number")
-    return { host, controllerPort, routerPort, isComplete: isComplete === true };
+    return { host, controllerPort, routerPort, isComplete: isComplete === true, served: servedIn(served) };
   throw new CommandError(
     `${file} does not say which network this is: expected host, controllerPort and routerPort; restore it, or choose another folder with --dir DIR`,
+  );
+}
+
+function servedIn(value: unknown): NetworkState["served"] {
+  if (!Array.isArray(value)) return [];
+  return value.filter(
+    (each) => typeof each?.name === "string" && typeof each.folder === "string" && typeof each.port === "number",
   );
 }
 

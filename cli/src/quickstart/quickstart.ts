@@ -1,4 +1,5 @@
 /** A network of this machine that stays: controller, router, policies, and services of programs beside them. */
+import type { Server } from "node:http";
 import { untilAborted } from "@sallyport/async";
 import { makeFolder } from "@sallyport/program/make-folder";
 import type { CommandContext } from "../context.ts";
@@ -10,7 +11,7 @@ import { accepts, checkLeadsHere, freePortFrom, ownAddress, whyNotFree } from ".
 import { ensurePassword, saveLogin } from "./administrator.ts";
 import { initController, startController } from "./controller-program.ts";
 import { earlierProgram } from "./earlier-program.ts";
-import type { Exposure } from "./exposure.ts";
+import type { Exposure, ServedFolder } from "./exposure.ts";
 import { lockFolder } from "./folder-lock.ts";
 import {
   ensureMachine,
@@ -24,6 +25,7 @@ import {
 import { type NetworkState, readState, writeState } from "./network-state.ts";
 import { type Places, placesIn } from "./places.ts";
 import { enrollRouter, startRouter } from "./router-program.ts";
+import { checkFolder, exposureOfFolder, SERVED_PORT, serveFolder } from "./served-folder.ts";
 import { stopSignals } from "./stop-signals.ts";
 import { showSummary } from "./summary.ts";
 import type { SupervisedProgram } from "./supervised-program.ts";
@@ -34,6 +36,9 @@ export interface QuickstartOptions {
   readonly port?: number | undefined;
   readonly routerPort?: number | undefined;
   readonly exposures: readonly Exposure[];
+  readonly served: readonly ServedFolder[];
+  /** Tokens are shown as QR codes, too. */
+  readonly isQr: boolean;
   /** Folder for the tokens of further machines. */
   readonly tokenFolder: string;
   /** The file by which this program was started. */
@@ -55,11 +60,13 @@ export async function quickstart(options: QuickstartOptions, context: CommandCon
   await makeFolder(folder, process.getuid?.() === 0 ? 0o711 : 0o700);
   const unlock = await lockFolder(folder);
   const programs: SupervisedProgram[] = [];
+  const servers: Server[] = [];
   const { stop, end } = stopSignals(() => {
     for (const program of programs) program.kill();
   });
   try {
-    await run(options, places, programs, { ...context, signal: stop });
+    for (const folder of options.served) await checkFolder(folder);
+    await run(options, { places, programs, servers }, { ...context, signal: stop });
   } catch (error) {
     // Only a network that is complete is stopped without an error.
     if (!stop.aborted) throw error;
@@ -68,15 +75,22 @@ export async function quickstart(options: QuickstartOptions, context: CommandCon
     });
   } finally {
     for (const program of programs.toReversed()) await program.stop();
+    for (const server of servers) server.close().closeAllConnections();
     await unlock();
     end();
   }
 }
 
+interface Running {
+  readonly places: Places;
+  /** They are stopped in the end. */
+  readonly programs: SupervisedProgram[];
+  readonly servers: Server[];
+}
+
 async function run(
   options: QuickstartOptions,
-  places: Places,
-  programs: SupervisedProgram[],
+  { places, programs, servers }: Running,
   context: CommandContext,
 ): Promise<void> {
   const { signal: stop, stdout } = context;
@@ -100,15 +114,18 @@ async function run(
   const network = await saveLogin(state, places, context);
   await withNetwork(network, context, async ({ caller }) => {
     if (!state.isComplete) await complete(caller);
-    for (const exposure of options.exposures) await ensureService(exposure, caller);
+    const served = await servedNow(state, options, caller);
+    for (const { port, ...folder } of served) servers.push(await serveFolder(folder, port));
+    const ofFolders = served.map(({ name, port }) => exposureOfFolder(name, port));
+    for (const exposure of [...options.exposures, ...ofFolders]) await ensureService(exposure, caller);
     await enrollRouter(state, places, caller, stop);
     await startRouter(state, places, caller, stop, watch);
     say(`router ready at tls:${hostPort(state.host, state.routerPort)}`);
-    if (!state.isComplete) await writeState(places.folder, { ...state, isComplete: true });
+    await writeState(places.folder, { ...state, served, isComplete: true });
     const tokens = [];
     for (const machine of MACHINES) tokens.push(await machineToken(machine, caller));
     const summary = {
-      ...{ network, places, tokenFolder: options.tokenFolder },
+      ...{ network, places, tokenFolder: options.tokenFolder, isQr: options.isQr },
       services: await withAnswers(await services(caller)),
       tokens: tokens.filter((token) => token !== undefined),
     };
@@ -116,6 +133,28 @@ async function run(
   });
   await untilAborted(stop);
   say("stopping; again to stop at once");
+}
+
+/** Folders of earlier runs whose service there still is, and those of this run. */
+async function servedNow(
+  state: NetworkState,
+  { served: given, exposures }: QuickstartOptions,
+  caller: ApiCaller,
+): Promise<NetworkState["served"]> {
+  const names = new Set((await services(caller)).map(({ name }) => name));
+  const replaced = new Set([...given, ...exposures].map(({ name }) => name));
+  const served = state.served.filter(({ name }) => names.has(name) && !replaced.has(name));
+  for (const folder of given) {
+    const before = state.served.find(({ name }) => name === folder.name);
+    const port =
+      before?.port ??
+      (await freePortFrom(
+        SERVED_PORT,
+        served.map((each) => each.port),
+      ));
+    served.push({ ...folder, port });
+  }
+  return served;
 }
 
 /** The entities of a new network. Later runs leave them to the administrator. */
@@ -126,7 +165,9 @@ async function complete(caller: ApiCaller): Promise<void> {
 }
 
 async function newState({ host, port, routerPort }: QuickstartOptions, { folder }: Places): Promise<NetworkState> {
-  const controllerPort = port ?? (await freePortFrom(CONTROLLER_PORT));
+  if (port !== undefined && port === routerPort)
+    throw new UsageError("--port and --router-port must differ: controller and router are two programs");
+  const controllerPort = port ?? (await freePortFrom(CONTROLLER_PORT, routerPort === undefined ? [] : [routerPort]));
   for (const [option, wanted] of [
     ["--port", port],
     ["--router-port", routerPort],
@@ -139,9 +180,8 @@ async function newState({ host, port, routerPort }: QuickstartOptions, { folder 
     controllerPort,
     routerPort: routerPort ?? (await freePortFrom(ROUTER_PORT, [controllerPort])),
     isComplete: false,
+    served: [],
   };
-  if (state.routerPort === controllerPort)
-    throw new UsageError("--port and --router-port must differ: controller and router are two programs");
   await checkLeadsHere(state.host, controllerPort);
   await writeState(folder, state);
   return state;

@@ -16,11 +16,13 @@ export interface Summary {
   readonly tokenFolder: string;
   readonly services: readonly (Exposure & { readonly answers: boolean })[];
   readonly tokens: readonly MachineToken[];
+  readonly isQr: boolean;
 }
 
 /** Writes the tokens into files, and prints what there is and what to do next. */
-export async function showSummary(summary: Summary, { stdout, env }: CommandContext): Promise<void> {
-  const { network, places, tokenFolder, tokens } = summary;
+export async function showSummary(summary: Summary, context: CommandContext): Promise<void> {
+  const { network, places, tokenFolder, tokens, isQr } = summary;
+  const { stdout, env } = context;
   const title = (text: string): string => `\n${bold(text, hasColours(stdout, env))}\n`;
   const parts = [title("Services"), await serviceLines(summary.services)];
   for (const token of tokens) {
@@ -31,6 +33,10 @@ export async function showSummary(summary: Summary, { stdout, env }: CommandCont
       `  sallyport quickstart --join ${token.jwt}\n`,
       `  (the token is in ${visible(file)}, too: copy the file, and give --join FILE)\n`,
     );
+    if (isQr) {
+      const { qrCode } = await import("./qr-code.ts");
+      parts.push(await qrCode(token.jwt, context));
+    }
   }
   parts.push(
     title("Here, in another terminal"),

@@ -113,6 +113,22 @@ describe("a quick start", () => {
     ]);
   }, 60_000);
 
+  it("takes a further router, which a machine becomes with the token of one", async () => {
+    const token = await cli.done("create", "edge-router", "r2", "-o", "jsonpath=$.enrollmentJwt");
+    const [port = ""] = (await freePorts(1)).map(String);
+    const args = ["quickstart", "--dir", inFolder("r2"), "--host", "localhost", "--router-port", port];
+    joined = programOf("router", [...args, "--join", token.trim()]);
+    await joined.line(/^connected to the controller at tls:localhost:/);
+    expect(joined.tail.join("\n")).toContain(`listens at tls:localhost:${port}\n`);
+    expect(await cli.done("get", "edge-router", "r2", "-o", "jsonpath=$.isOnline")).toBe("true\n");
+    expect(await joined.stop()).toBe(0);
+    const other = await cli.run("quickstart", "--dir", inFolder("r2"), "--host", "127.0.0.1", "--join");
+    expect([other.code, other.errors]).toEqual([
+      2,
+      expect.stringContaining(`has joined as localhost, port ${port}: omit`),
+    ]);
+  }, 60_000);
+
   it("has tokens of which each that cannot be redeemed is refused with the reason", async () => {
     const token = readToken("machine-2");
     const [head = "", claims = "", signature = ""] = readToken("machine-3").split(".");
@@ -138,6 +154,16 @@ describe("a quick start", () => {
     }
     const nothing = await cli.run("quickstart", "--dir", inFolder("nothing"), "--join");
     expect([nothing.code, nothing.errors]).toEqual([1, expect.stringContaining("nothing has joined a network in")]);
+    const router = await cli.run(
+      "quickstart",
+      "--dir",
+      inFolder("nothing"),
+      "--host",
+      "a",
+      "--join",
+      readToken("machine-3"),
+    );
+    expect([router.code, router.errors]).toEqual([2, expect.stringContaining("are for the token of an edge router")]);
     const both = await cli.run("quickstart", "--join", token, "--expose", "80");
     expect([both.code, both.errors]).toEqual([
       2,
@@ -170,10 +196,13 @@ describe("a quick start", () => {
     expect(readdirSync(home).filter((name) => name.endsWith(".pid"))).toEqual([]);
     const other = await cli.run("quickstart", "--dir", home, "--host", "127.0.0.1");
     expect([other.code, other.errors]).toEqual([2, expect.stringContaining("was made with --host localhost")]);
-    const run = start("--expose", "more=[::1]:9");
+    writeFileSync(inFolder("index.html"), "a served page");
+    const run = start("--expose", "more=[::1]:9", "--serve", `files=${folder}`);
     await run.line(/^The network runs/);
     const said = run.tail.join("\n");
-    expect(said).toMatch(/ {2}more {2}::1:9 +no program listens there yet/);
+    const [, files] = / {2}files +(127\.0\.0\.1:\d+) +files\.sallyport\.internal/.exec(said) ?? [];
+    expect(await (await fetch(`http://${files}/`)).text()).toBe("a served page");
+    expect(said).toMatch(/ {2}more +::1:9 +no program listens there yet/);
     expect(said).toContain("  web ");
     // It has joined; the other machine has not.
     expect(said).not.toContain("as machine-2");

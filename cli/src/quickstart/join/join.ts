@@ -1,13 +1,14 @@
 /** A machine that joins a network, or goes on in one that it has joined. */
 import { makeFolder } from "@sallyport/program/make-folder";
 import type { CommandContext } from "../../context.ts";
-import { CommandError } from "../../errors.ts";
+import { CommandError, UsageError } from "../../errors.ts";
 import { visible } from "../../terminal/visible.ts";
 import { lockFolder } from "../folder-lock.ts";
 import { stopSignals } from "../stop-signals.ts";
 import type { SupervisedProgram } from "../supervised-program.ts";
 import { type JoinedState, readJoined, writeJoined } from "./joined-state.ts";
 import type { Joining, JoinOptions } from "./joining.ts";
+import { checkSamePlace, enrollRouter, routerPlace, runRouter } from "./router-program.ts";
 import { checkNotOver, givenToken, isoOf, type JoinToken } from "./token.ts";
 import { enrollIdentity, hasIdentity, runTunneler } from "./tunneler-program.ts";
 import { whyNotIntercepted } from "./way-in.ts";
@@ -39,7 +40,7 @@ export async function joinNetwork(options: JoinOptions, context: CommandContext)
   const joining = { folder, options, context: { ...context, signal: stop }, say, watch };
   try {
     const state = await enrolled(given, joining);
-    await runTunneler(state, joining);
+    await (state.kind === "router" ? runRouter : runTunneler)(state, joining);
     say("stopping; again to stop at once");
   } catch (error) {
     if (!stop.aborted) throw error;
@@ -64,6 +65,7 @@ async function enrolled(token: JoinToken | undefined, joining: Joining): Promise
     );
   }
   if (before?.isEnrolled === true) {
+    checkSamePlace(before, joining.options);
     if (token !== undefined) say("this machine has joined already; the token is not used");
     return before;
   }
@@ -75,9 +77,16 @@ async function enrolled(token: JoinToken | undefined, joining: Joining): Promise
   checkNotOver(token);
   const { network, kind, subject, until } = token;
   say(`token of the network at ${network} for ${kind} ${subject}, until ${isoOf(until)}`);
-  const state = { kind, network, subject, isEnrolled: false, ports: {}, names: [] };
+  const router = kind === "router" ? await routerPlace(before, joining) : noRouter(joining.options);
+  const state = { kind, network, subject, isEnrolled: false, ports: {}, names: [], ...router };
   await writeJoined(folder, state);
-  await enrollIdentity(token, joining);
+  await (kind === "router" ? enrollRouter(token, state, joining) : enrollIdentity(token, joining));
   await writeJoined(folder, { ...state, isEnrolled: true });
   return { ...state, isEnrolled: true };
+}
+
+/** @throws UsageError for options of a router */
+function noRouter({ host, routerPort }: JoinOptions): Record<never, never> {
+  if (host === undefined && routerPort === undefined) return {};
+  throw new UsageError("--host and --router-port are for the token of an edge router, and this one is of an identity");
 }

@@ -13,6 +13,9 @@ export interface JoinedState {
   readonly isEnrolled: boolean;
   /** Ports of this machine that lead to services, by `service` or `service:udp`. */
   readonly ports: Readonly<Record<string, number>>;
+  /** Where a router is reached. */
+  readonly host?: string;
+  readonly routerPort?: number;
   /** Host names of services that were written into the hosts file. */
   readonly names: readonly string[];
 }
@@ -25,10 +28,14 @@ export async function readJoined(folder: string): Promise<JoinedState | undefine
   const text = await readOwn(file);
   if (text === undefined) return undefined;
   try {
-    const { kind, network, subject, isEnrolled, ports, names } = JSON.parse(text) as Partial<JoinedState>;
+    const { kind, network, subject, isEnrolled, ports, names, host, routerPort } = JSON.parse(
+      text,
+    ) as Partial<JoinedState>;
     const isKind = kind === "identity" || kind === "router";
     if (isKind && typeof network === "string" && typeof subject === "string") {
-      return { kind, network, subject, isEnrolled: isEnrolled === true, ports: ports ?? {}, names: names ?? [] };
+      const router = { ...(host !== undefined && { host }), ...(routerPort !== undefined && { routerPort }) };
+      const reached = { ports: ports ?? {}, names: names ?? [] };
+      return { kind, network, subject, isEnrolled: isEnrolled === true, ...reached, ...router };
     }
   } catch {
     // Said below.

@@ -8,6 +8,9 @@ export interface JoinOptions {
   readonly token: string | undefined;
   /** Whether connections are intercepted; undefined: where this machine can. */
   readonly isIntercepting: boolean | undefined;
+  /** Where a router is reached. */
+  readonly host: string | undefined;
+  readonly routerPort: number | undefined;
   /** The file by which this program was started. */
   readonly start: string;
 }
