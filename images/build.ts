@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import type { Entry } from "./archive/entry.ts";
+import type { Entry } from "@sallyport/program/archive/entry";
 import { type Image, type ImageConfig, type Layer, makeImage, makeLayer } from "./archive/image.ts";
 import { CONFIG_FOLDER, DATA_FOLDER, NODE, PROGRAM_FOLDER, type ProgramImage, USER } from "./programs.ts";
 import { baseEntries } from "./root/base.ts";

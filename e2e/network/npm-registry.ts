@@ -3,8 +3,8 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { delimiter, join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { completed, file } from "../../images/archive/entry.ts";
-import { tarOf } from "../../images/archive/tar.ts";
+import { completed, file } from "@sallyport/program/archive/entry";
+import { tarOf } from "@sallyport/program/archive/tar";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 

@@ -1,8 +1,8 @@
 import { lstatSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { file, folder, link } from "@sallyport/program/archive/entry";
 import { describe, expect, it } from "vitest";
-import { file, folder, link } from "./entry.ts";
 import { writeFolder } from "./folder.ts";
 
 describe("a folder of entries", () => {

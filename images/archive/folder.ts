@@ -1,6 +1,6 @@
 import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { completed, type Entry } from "./entry.ts";
+import { completed, type Entry } from "@sallyport/program/archive/entry";
 
 /** Writes the entries into a folder that is made, with rights that no umask takes from. Owners are set by root only, which others cannot do. */
 export function writeFolder(target: string, entries: readonly Entry[]): void {

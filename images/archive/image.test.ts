@@ -4,8 +4,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
+import { file } from "@sallyport/program/archive/entry";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { file } from "./entry.ts";
 import { type Image, type ImageConfig, type Layer, makeImage, makeLayer } from "./image.ts";
 
 const config: ImageConfig = {

@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import { completed, type Entry, file } from "./entry.ts";
-import { tarOf } from "./tar.ts";
+import { completed, type Entry, file } from "@sallyport/program/archive/entry";
+import { tarOf } from "@sallyport/program/archive/tar";
 
 const compress = promisify(gzip);
 

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { rootCertificates } from "node:tls";
-import { type Entry, file, folder } from "../archive/entry.ts";
+import { type Entry, file, folder } from "@sallyport/program/archive/entry";
 import { isElf, readElf, withoutDebugParts } from "../elf/elf.ts";
 import { librariesOf, type Placed, systemFolders } from "../elf/libraries.ts";
 import { DATA_FOLDER, NODE, USER } from "../programs.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
+import { type Entry, file } from "@sallyport/program/archive/entry";
 import { type LicenseText, licenseTexts } from "../../scripts/licenses/license-texts.ts";
-import { type Entry, file } from "../archive/entry.ts";
 
 const FOLDER = "/usr/share/licenses";
 

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { type Entry, file, link } from "../archive/entry.ts";
+import { type Entry, file, link } from "@sallyport/program/archive/entry";
 import { isElf, readElf, withoutDebugParts } from "../elf/elf.ts";
 
 /** A package that a program needs is not installed. */

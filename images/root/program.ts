@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
+import { type Entry, file, link } from "@sallyport/program/archive/entry";
 import { build } from "rolldown";
 import { bundledPackages } from "../../scripts/licenses/bundled-packages.ts";
 import type { LicenseText } from "../../scripts/licenses/license-texts.ts";
 import { pack } from "../../scripts/pack.ts";
-import { type Entry, file, link } from "../archive/entry.ts";
 import { librariesOf } from "../elf/libraries.ts";
 import { NODE, PROGRAM_FOLDER, type ProgramImage } from "../programs.ts";
 import { placedEntries } from "./base.ts";

@@ -1,8 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { type Entry, file } from "@sallyport/program/archive/entry";
 import { LicenseError } from "../../scripts/licenses/license-texts.ts";
-import { type Entry, file } from "../archive/entry.ts";
 
 const DOCUMENTATION = "/usr/share/doc";
 /** Texts that are the same for many packages, which name them instead of repeating them. */

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import type { Entry } from "../archive/entry.ts";
+import type { Entry } from "@sallyport/program/archive/entry";
 import { isElf } from "../elf/elf.ts";
 import { librariesOf } from "../elf/libraries.ts";
 import { placedEntries } from "./base.ts";

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
+import { type Entry, file } from "@sallyport/program/archive/entry";
 import { parseDocument } from "yaml";
-import { type Entry, file } from "../../images/archive/entry.ts";
 import { filesBelow } from "./program-package.ts";
 import { withImagesOf } from "./versions.ts";
 

@@ -1,7 +1,7 @@
 /** Libraries as packages of npm: JavaScript and declarations, module by module, with what they need of the repository's other packages. */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { type Entry, file } from "../../images/archive/entry.ts";
+import { type Entry, file } from "@sallyport/program/archive/entry";
 import { LIBRARY_ENGINES, startFile } from "../start-file.ts";
 import { ModuleError, neighbourOf, type ReachedModules, reachedModules, type Target } from "./modules.ts";
 

@@ -1,12 +1,12 @@
 /** Packages for npm as files that `npm install` takes. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { Entry } from "../../images/archive/entry.ts";
+import type { Entry } from "@sallyport/program/archive/entry";
+import { tarball } from "@sallyport/program/archive/tarball";
 import { pack } from "../pack.ts";
 import { compile } from "./compile.ts";
 import { LIBRARIES, libraryEntries, PARTS } from "./library-package.ts";
 import { filesBelow, PROGRAMS, programEntries } from "./program-package.ts";
-import { tarball } from "./tarball.ts";
 
 export interface NpmTarball {
   /** `sallyport-sdk-1.2.3.tgz` */

@@ -1,8 +1,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import type { Entry } from "@sallyport/program/archive/entry";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Entry } from "../../images/archive/entry.ts";
 import { type Library, libraryEntries } from "./library-package.ts";
 import { ModuleError } from "./modules.ts";
 import { programEntries } from "./program-package.ts";

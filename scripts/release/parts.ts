@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { tarball } from "@sallyport/program/archive/tarball";
 import { ImageBuilder } from "../../images/build.ts";
 import { PROGRAM_IMAGES } from "../../images/programs.ts";
 import { chartEntries } from "./charts.ts";
@@ -10,7 +11,6 @@ import { libraryTarballs, programTarballs } from "./npm-tarballs.ts";
 import type { Artifact } from "./sbom/cyclonedx.ts";
 import { imageParts, type Origins, ownPackage } from "./sbom/image-parts.ts";
 import { lockedPackage, lockedTree } from "./sbom/npm-parts.ts";
-import { tarball } from "./tarball.ts";
 import { withImagesOf } from "./versions.ts";
 
 /** Folder of the work, in which each program is packed. */

@@ -1,7 +1,7 @@
 /** Programs as packages of npm: JavaScript with all that a program needs but native modules, as images have it. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
-import { type Entry, file } from "../../images/archive/entry.ts";
+import { type Entry, file } from "@sallyport/program/archive/entry";
 
 export interface Program {
   readonly name: string;

@@ -2,8 +2,8 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { tarball } from "@sallyport/program/archive/tarball";
 import { chartEntries } from "../../../scripts/release/charts.ts";
-import { tarball } from "../../../scripts/release/tarball.ts";
 import { programArchives } from "../../images/program-archives.ts";
 import { makeRelease } from "../../release/make-release.ts";
 import { ROOT, VERSION } from "../root.ts";

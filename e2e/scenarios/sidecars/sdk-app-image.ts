@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { file } from "../../../images/archive/entry.ts";
+import { file } from "@sallyport/program/archive/entry";
 import { makeImage, makeLayer } from "../../../images/archive/image.ts";
 import { librariesOf } from "../../../images/elf/libraries.ts";
 import { NODE, USER } from "../../../images/programs.ts";

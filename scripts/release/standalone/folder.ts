@@ -1,7 +1,7 @@
 /** One folder with all programs, Node and the embedded database: it runs on any Linux with glibc, wherever it lies. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Entry, file } from "../../../images/archive/entry.ts";
+import { type Entry, file } from "@sallyport/program/archive/entry";
 import { withoutDebugParts } from "../../../images/elf/elf.ts";
 import { nodeModules } from "../../../images/root/node-modules.ts";
 import { licenseTexts } from "../../licenses/license-texts.ts";

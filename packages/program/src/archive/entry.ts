@@ -1,4 +1,4 @@
-/** One path of an image's file system. Everything belongs to root and nothing has a date, except where the entry says so. */
+/** One path of an archive: of an image's file system, or of a package. Everything belongs to root and nothing has a date, except where the entry says so. */
 export type Entry =
   | { readonly kind: "file"; readonly path: string; readonly content: Buffer; readonly isExecutable: boolean }
   | { readonly kind: "link"; readonly path: string; readonly target: string }
@@ -10,7 +10,7 @@ export type Entry =
       readonly gid: number;
     };
 
-/** Two entries want the same path, or a path is not one of an image. */
+/** Two entries want the same path, or a path is not one of an archive. */
 export class EntryError extends Error {
   override name = "EntryError";
 }
@@ -36,10 +36,10 @@ export function completed(entries: readonly Entry[]): Entry[] {
   const byPath = new Map<string, Entry>();
   for (const entry of entries) {
     if (!/^(\/[^/\0]+)+$/.test(entry.path) || entry.path.split("/").some((part) => part === "." || part === ".."))
-      throw new EntryError(`${entry.path} is no path of an image: expected an absolute one without "." and ".."`);
+      throw new EntryError(`${entry.path} is no path of an archive: expected an absolute one without "." and ".."`);
     const other = byPath.get(entry.path);
     if (other !== undefined && !isSame(other, entry))
-      throw new EntryError(`${entry.path} is to be two different things in one layer`);
+      throw new EntryError(`${entry.path} is to be two different things in one archive`);
     byPath.set(entry.path, entry);
   }
   for (const { path } of entries) {

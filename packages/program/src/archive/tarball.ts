@@ -1,10 +1,9 @@
 import { gzipSync } from "node:zlib";
-import { completed, type Entry } from "../../images/archive/entry.ts";
-import { tarOf } from "../../images/archive/tar.ts";
+import { completed, type Entry } from "./entry.ts";
+import { tarOf } from "./tar.ts";
 
-/** A `.tgz` as npm and Helm take it. The same entries give the same bytes. */
+/** A `.tgz` without folders, as npm and Helm take it. The same entries give the same bytes. */
 export function tarball(entries: readonly Entry[], changedAt: number): Buffer {
-  // Neither of them wants folders.
   const files = completed(entries).filter((entry) => entry.kind !== "folder");
   return gzipSync(tarOf(files, changedAt), { level: 9 });
 }
