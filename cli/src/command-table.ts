@@ -101,6 +101,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/status.ts")).configureStatus,
   },
   {
+    name: "bugreport",
+    group: ANSWERS,
+    summary: "pack versions, state, configuration and logs for a report",
+    load: async () => (await import("./commands/bugreport.ts")).configureBugreport,
+  },
+  {
     name: "api",
     group: OTHERS,
     summary: "call any operation of the APIs",

@@ -145,6 +145,11 @@ function cliRules(): DependencyRule[] {
     layer("fields", ["kinds/", "terminal/"], "options are read before a network is known"),
     layer("editing", ["kinds/", "entities/"], "texts and editors know no command"),
     layer(
+      "bugreport",
+      ["kinds/", "terminal/", "network/", "output/", "status/"],
+      "what a report holds knows no command",
+    ),
+    layer(
       "status",
       ["kinds/", "terminal/", "entities/", "network/", "output/"],
       "the state of a network knows no command",
@@ -188,7 +193,7 @@ export const RULES: readonly DependencyRule[] = [
   {
     from: "packages/program/",
     may: [],
-    packages: ["node:fs", "node:fs/promises", "node:path", "pino"],
+    packages: ["node:fs", "node:fs/promises", "node:path", "node:zlib", "pino"],
     why: "what every program does around its work knows nothing of that work",
   },
   {

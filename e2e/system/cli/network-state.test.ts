@@ -1,4 +1,5 @@
-import { writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Context, type ServiceListener } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -79,4 +80,32 @@ describe("sallyport status", () => {
     hosted = await hostEcho(host, "web");
     await cli.done("delete", "service", "lonely", "--yes");
   }, 60_000);
+});
+
+describe("sallyport bugreport", () => {
+  it("packs the state of the network with configuration and log, and nothing secret", async () => {
+    const target = join(folder, "report.tar.gz");
+    const log = join(folder, "some.log");
+    const saved = JSON.parse(readFileSync(join(folder, "settings/networks/one.json"), "utf8"));
+    const { key } = credentialsOf(clientFile);
+    writeFileSync(log, `a request with ${saved.session.token} failed\nlogin with password=${network.adminPassword}\n`);
+    const given = ["--config", network.controllerFile, "--config", clientFile, "--log", log];
+    const output = await cli.done("bugreport", "-o", target, ...given);
+    expect(output).toMatch(/^inspections.json +\d+/m);
+    expect(output).toMatch(/^config\/1-controller.yml +\d+/m);
+    expect(statSync(target).mode & 0o777).toBe(0o600);
+    const text = execFileSync("tar", ["-xzOf", target], { encoding: "utf8", maxBuffer: 1e8 });
+    expect(text).toMatch(/^one: .*fail/m);
+    expect(text).toContain('"connected-routers"');
+    expect(text).toContain("a request with [redacted] failed");
+    const keyLines = key.split("\n").filter((line) => line.length > 20 && !line.includes("-----"));
+    const secretKeys = readdirSync(join(folder, "network"), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && entry.name.endsWith("secret.key"))
+      .map((entry) => readFileSync(join(entry.parentPath, entry.name), "utf8").trim());
+    expect(keyLines.length).toBeGreaterThan(0);
+    expect(secretKeys.length).toBeGreaterThan(0);
+    for (const secret of [saved.session.token, network.adminPassword, ...keyLines, ...secretKeys]) {
+      expect(text).not.toContain(secret);
+    }
+  });
 });

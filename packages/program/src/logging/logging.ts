@@ -1,11 +1,8 @@
 import { type DestinationStream, type Logger, pino } from "pino";
 import type { LogFormat, LogLevel } from "./level.ts";
 import { readable } from "./readable.ts";
-import { CENSORED, withoutSecrets } from "./secret-texts.ts";
+import { CENSORED, isSecretName, withoutSecrets } from "./secret-texts.ts";
 
-/** Names of fields whose values are never shown, wherever they stand in the fields of a log line. */
-const SECRET_NAME =
-  /^(.*password|.*passwd|.*token|.*secret|.*secretkey|.*privatekey|(.*key)?pem|.*jwt|authorization|(set-)?cookie|zt-session|svc-session|database-?url|stringData)$/i;
 const MAX_DEPTH = 6;
 /** What else an error may say beside type, message, stack and cause. Libraries attach anything to errors, such as the body of a response. */
 const ERROR_FIELDS = [
@@ -34,7 +31,7 @@ export interface LogOptions {
  * passes, values under names like `password` or `token` and texts that look like a key or a token are replaced.
  */
 export function createLogger({ level, format = "auto", destination, secretName }: LogOptions): LevelledLogger {
-  const isSecret = (name: string) => SECRET_NAME.test(name) || secretName?.test(name) === true;
+  const isSecret = (name: string) => isSecretName(name) || secretName?.test(name) === true;
   return pino(
     {
       level,

@@ -10,6 +10,15 @@ const SECRET_TEXTS: readonly (readonly [RegExp, string])[] = [
   [/\bFailing row contains \([\s\S]*/, `Failing row contains (${CENSORED})`],
   [/\b((?:Bearer|zt-session:|svc-session:)\s+)\S+/gi, `$1${CENSORED}`],
 ];
+/** Names of fields whose values are never shown, wherever they stand in the fields of a log line. */
+const SECRET_NAME =
+  /^(.*password|.*passwd|.*token|.*secret|.*secretkey|.*privatekey|(.*key)?pem|.*jwt|authorization|(set-)?cookie|zt-session|svc-session|database-?url|stringData)$/i;
+
+/** Whether a value under this name is never shown. */
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name);
+}
+
 /** Text that may hold a JWT; matched whole, so that no part of it is looked at twice. */
 const DOTTED = /[\w.-]{12,}/g;
 

@@ -1,0 +1,89 @@
+import { open, rm } from "node:fs/promises";
+import { file as entryOf } from "@sallyport/program/archive/entry";
+import { tarball } from "@sallyport/program/archive/tarball";
+import { type ReportPart, reportParts } from "../bugreport/report.ts";
+import { CommandError } from "../errors.ts";
+import { table } from "../output/table.ts";
+import { widthOf } from "../terminal/screen.ts";
+import { visible } from "../terminal/visible.ts";
+import type { Configure } from "./configure.ts";
+import { type NetworkOption, once, withNetworkOption } from "./shared-options.ts";
+
+interface BugreportOptions extends NetworkOption {
+  readonly output?: string;
+  readonly config?: readonly string[];
+  readonly log?: readonly string[];
+  readonly journal: boolean;
+}
+
+const FILE_MODE = 0o600;
+
+const HELP = `
+Packs what helps to find a fault: versions, this machine, the networks that you are logged in to, their status and the inner state of controller and routers,
+and the files that you name. The journal of systemd is asked for units whose names begin with 'sallyport'.
+
+Sessions, tokens, passwords and private keys are taken out: by the names of keys, by their form, and wherever else a secret of these files occurs. Names of
+identities, services and routers, and addresses stay. A file that is neither YAML nor JSON nor a log is left out. Look through the report before you pass it on;
+only you can read the file.
+
+Examples:
+  sallyport bugreport
+  sallyport bugreport -o report.tar.gz --config /etc/sallyport/router.yml --log /var/log/sallyport-router.log
+`;
+
+const several = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
+
+export const configureBugreport: Configure = (command, context) => {
+  command
+    .description("Packs versions, state, configuration and logs for a report, without secrets.")
+    .option("-o, --output <file>", "archive to write; sallyport-bugreport-TIME.tar.gz when absent", once("output"))
+    .option("--config <file>", "configuration file to pack; may be given several times", several)
+    .option("--log <file>", "log to pack the end of; may be given several times", several)
+    .option("--no-journal", "leave out the journal of systemd");
+  withNetworkOption(command)
+    .addHelpText("after", HELP)
+    .action(async ({ network, output, config = [], log = [], journal }: BugreportOptions) => {
+      const now = new Date();
+      const stamp = now.toISOString().replaceAll(/[-:]|\.\d+/g, "");
+      const target = output ?? `sallyport-bugreport-${stamp}.tar.gz`;
+      const version = command.parent?.version()?.replace("sallyport ", "") ?? "";
+      const handle = await create(target);
+      let isDone = false;
+      try {
+        const parts = await reportParts({ network, configs: config, logs: log, hasJournal: journal, version }, context);
+        const folder = `/sallyport-bugreport-${stamp}`;
+        const contents = `${parts.map(({ path, what }) => `${path}: ${visible(what)}`).join("\n")}\n`;
+        const entries = [...parts, { path: "README.txt", text: contents }].map(({ path, text }) =>
+          entryOf(`${folder}/${path}`, text),
+        );
+        await handle.writeFile(tarball(entries, Math.floor(now.getTime() / 1_000)));
+        isDone = true;
+        context.stdout.write(await summary(target, parts, widthOf(context.stdout)));
+      } finally {
+        await handle.close();
+        if (!isDone) await rm(target, { force: true });
+      }
+    });
+};
+
+/** A new file: one that is there is never replaced. */
+async function create(target: string) {
+  try {
+    return await open(target, "wx", FILE_MODE);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const reason =
+      code === "EEXIST"
+        ? "it exists: name another file with -o FILE"
+        : code === "ENOENT"
+          ? "its folder does not exist"
+          : message;
+    throw new CommandError(`cannot write ${target}: ${reason}`, undefined, { cause: error });
+  }
+}
+
+async function summary(target: string, parts: readonly ReportPart[], width: number | undefined): Promise<string> {
+  const rows = parts.map(({ path, text, what }) => [path, String(Buffer.byteLength(text)), what]);
+  const list = await table(["FILE", "BYTES", "WHAT"], rows, { width });
+  return `${list}\nwrote ${visible(target)}, which only you can read. No session, token, password or private key is in it;\nnames and addresses of your network are. Look through it before you pass it on: tar -xzOf ${visible(target)} | less\n`;
+}
