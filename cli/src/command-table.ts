@@ -107,6 +107,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/bugreport.ts")).configureBugreport,
   },
   {
+    name: "service",
+    group: OTHERS,
+    summary: "run programs of a network as services of systemd",
+    load: async () => (await import("./commands/service.ts")).configureService,
+  },
+  {
     name: "api",
     group: OTHERS,
     summary: "call any operation of the APIs",

@@ -34,6 +34,11 @@ export function daemonCommand(
       `sallyport-${name} is not installed: install the package @sallyport/${name} beside this one, or put sallyport-${name} on the PATH`,
     );
   }
+  return commandOf(file);
+}
+
+/** The command line that starts a program's file: a file for Node is started with this one. */
+export function commandOf(file: string): readonly [command: string, ...args: string[]] {
   const flags = nodeFlags(file);
   return flags === undefined ? [file] : [process.execPath, ...flags, file];
 }

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Entry, file } from "@sallyport/program/archive/entry";
+import { SERVICES, systemFolder, unitName, unitText } from "../../../cli/src/service/unit.ts";
 import { withoutDebugParts } from "../../../images/elf/elf.ts";
 import { nodeModules } from "../../../images/root/node-modules.ts";
 import { licenseTexts } from "../../licenses/license-texts.ts";
@@ -10,8 +11,16 @@ import { filesBelow } from "../program-package.ts";
 import type { Lock } from "../sbom/npm-parts.ts";
 import { type Processor, runtimeFor } from "./runtime.ts";
 
-/** systemd's files, which a package puts into its places. */
-export const SYSTEMD_FILES: readonly string[] = readdirSync(join(import.meta.dirname, "files/systemd")).sort();
+/** systemd's files by their names, which a package puts into its places. */
+function systemdFiles(): Map<string, Buffer> {
+  const folder = join(import.meta.dirname, "files/systemd");
+  const files = new Map(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name))]));
+  for (const service of SERVICES) {
+    const place = { folder: systemFolder(service), command: [`/usr/bin/sallyport-${service}`] };
+    files.set(unitName(service), Buffer.from(unitText({ service, scope: "system", ...place })));
+  }
+  return new Map([...files].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
 
 interface Manifest {
   readonly bin: Readonly<Record<string, string>>;
@@ -60,9 +69,7 @@ export function standaloneFolder(
   const modules = nodeModules(runtime.root, needed, "/", processor);
   const node = readFileSync(join(runtime.node, "bin/node"));
   const own = ["LICENSE", "CHANGELOG.md"].map((path) => file(`/${path}`, readFileSync(join(o.root, path))));
-  const systemd = SYSTEMD_FILES.map((name) =>
-    file(`/systemd/${name}`, readFileSync(join(import.meta.dirname, "files/systemd", name))),
-  );
+  const systemd = [...systemdFiles()].map(([name, content]) => file(`/systemd/${name}`, content));
   const licenses = licenseTexts([runtime.node, ...modules.homes]).map(({ path, content }) =>
     // The same under the name that images give Node.
     file(join("/licenses", path.replace(/^node-linux-[^@]+@/, "node@")), content),

@@ -34,7 +34,10 @@ export function linuxPackages(
     tree,
     folder.entries.filter(({ path }) => !path.startsWith("/systemd/")),
   );
-  const systemd = folder.entries.flatMap((entry) => (entry.path.startsWith("/systemd/") ? [entry.path.slice(9)] : []));
+  const units = join(work, "units");
+  const ofSystemd = folder.entries.filter(({ path }) => path.startsWith("/systemd/"));
+  writeFolder(units, ofSystemd);
+  const systemd = ofSystemd.map(({ path }) => path.slice("/systemd/".length));
   const libatomic = (name: string) => (folder.libatomic === undefined ? [name] : []);
   const config = {
     name: "sallyport",
@@ -50,7 +53,7 @@ export function linuxPackages(
     contents: [
       { src: tree, dst: HOME, type: "tree" },
       ...folder.programs.map((name) => ({ src: `${HOME}/bin/${name}`, dst: `/usr/bin/${name}`, type: "symlink" })),
-      ...systemd.map((name) => ({ src: join(FILES, "systemd", name), dst: placeOf(name), file_info: { mode: 0o644 } })),
+      ...systemd.map((name) => ({ src: join(units, "systemd", name), dst: placeOf(name), file_info: { mode: 0o644 } })),
       { src: join(tree, "LICENSE"), dst: "/usr/share/doc/sallyport/copyright", file_info: { mode: 0o644 } },
     ],
     scripts: { postinstall: join(FILES, "after-install.sh"), preremove: join(FILES, "before-remove.sh") },
