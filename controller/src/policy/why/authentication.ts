@@ -86,17 +86,24 @@ function refusedCredentials({ authenticators, policy }: AuthenticationFacts, at:
   });
 }
 
-function sessionCheck({ apiSessions }: AuthenticationFacts): Check {
-  const [newest] = apiSessions;
+function sessionCheck(facts: AuthenticationFacts): Check {
+  const [newest] = facts.apiSessions;
   if (newest !== undefined) return ok("api-session", `it is logged in since ${timeText(newest.since)}`);
+  if (lacksFactor(facts)) return skipped("api-session", "a login needs a one-time code first");
   const message = "the identity is not logged in: its program is not running, or cannot log in";
   return warning("api-session", "NOT_LOGGED_IN", message, {
     remedies: [inWords("Start the program; its log says why a login fails.")],
   });
 }
 
-function factorCheck({ apiSessions, policy, isTotpEnrolled }: AuthenticationFacts): Check {
-  const { requiresTotp, requiredSigner } = policy;
+/** No login can be completed: nothing makes the code that it needs. */
+function lacksFactor({ policy, isTotpEnrolled }: AuthenticationFacts): boolean {
+  return policy.requiresTotp && !isTotpEnrolled;
+}
+
+function factorCheck(facts: AuthenticationFacts): Check {
+  const { apiSessions, isTotpEnrolled } = facts;
+  const { requiredSigner } = facts.policy;
   if (apiSessions.some(({ isTotpOpen }) => !isTotpOpen)) {
     if (requiredSigner === undefined) return ok("second-factor", "no second factor is missing");
     return ok(
@@ -116,9 +123,9 @@ function factorCheck({ apiSessions, policy, isTotpEnrolled }: AuthenticationFact
       ],
     });
   }
-  if (requiresTotp && !isTotpEnrolled) {
+  if (lacksFactor(facts)) {
     const message = "its authentication policy wants a one-time code, and no authenticator app is enrolled";
-    return warning("second-factor", "SECOND_FACTOR_NOT_ENROLLED", message, {
+    return failed("second-factor", "SECOND_FACTOR_NOT_ENROLLED", message, {
       remedies: [inWords("Enroll an authenticator app in the program.")],
     });
   }

@@ -1,5 +1,5 @@
 import type { AccessFacts } from "../facts.ts";
-import { AT, facts, router, servicePolicy, terminator } from "./facts.ts";
+import { AT, facts, router, servicePolicy, terminator, WORKING } from "./facts.ts";
 
 const HOUR = 3_600_000;
 export const none = { policies: [], routers: [], disabled: [] };
@@ -99,6 +99,11 @@ export const CASES: readonly Case[] = [
     given: authentication({ authenticators: [{ id: "a1", method: "cert", endsAt: AT - HOUR, refusal: "expired" }] }),
     code: "CERTIFICATE_NOT_VALID",
     allowed: true,
+  },
+  {
+    what: "a policy that wants a one-time code, and no authenticator app",
+    given: authentication({ apiSessions: [], policy: { ...WORKING.authentication.policy, requiresTotp: true } }),
+    code: "SECOND_FACTOR_NOT_ENROLLED",
   },
   { what: "no API session", given: authentication({ apiSessions: [] }), code: "NOT_LOGGED_IN", allowed: true },
   {
