@@ -101,6 +101,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/status.ts")).configureStatus,
   },
   {
+    name: "ping",
+    group: ANSWERS,
+    summary: "measure a circuit to a service hop by hop",
+    load: async () => (await import("./commands/ping.ts")).configurePing,
+  },
+  {
     name: "bugreport",
     group: ANSWERS,
     summary: "pack versions, state, configuration and logs for a report",

@@ -145,6 +145,11 @@ function cliRules(): DependencyRule[] {
     layer("fields", ["kinds/", "terminal/"], "options are read before a network is known"),
     layer("editing", ["kinds/", "entities/"], "texts and editors know no command"),
     layer(
+      "ping",
+      ["kinds/", "terminal/", "network/", "entities/", "output/", "status/"],
+      "what is measured knows no command",
+    ),
+    layer(
       "bugreport",
       ["kinds/", "terminal/", "network/", "output/", "status/"],
       "what a report holds knows no command",

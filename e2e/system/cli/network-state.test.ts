@@ -79,6 +79,7 @@ describe("sallyport status", () => {
     await network.startRouter("r2");
     hosted = await hostEcho(host, "web");
     await cli.done("delete", "service", "lonely", "--yes");
+    await expect.poll(async () => (await cli.run("status")).code).toBe(0);
   }, 60_000);
 });
 
@@ -107,5 +108,53 @@ describe("sallyport bugreport", () => {
     for (const secret of [saved.session.token, network.adminPassword, ...keyLines, ...secretKeys]) {
       expect(text).not.toContain(secret);
     }
+  });
+});
+
+describe("sallyport ping", () => {
+  const ping = (...args: string[]) => cli.run("ping", ...args, "--interval", "10", "--identity", clientFile);
+
+  it("measures every hop of a circuit: both routers and the host, and names them", async () => {
+    const { code, output, errors } = await ping("web", "-c", "3");
+    expect({ code, errors }).toEqual({ code: 0, errors: "" });
+    expect(output).toMatch(/^web: seq=3 time=[\d.]+ ms {2}\(first router r1 [\d.]+ ms, router r2 [\d.]+ ms, /m);
+    expect(output).toMatch(/^web over r1 and r2: 3 sent, 3 answered, 0% lost; dialled in [\d.]+ ms$/m);
+    expect(output).toMatch(/^4 +host \(sdk\/sallyport\) +[\d.]+ ms .* 0 of 3$/m);
+    expect(output).toMatch(/^r[12] – r[12] +/m);
+  });
+
+  it("takes the name of the identity that hosts, and answers programs", async () => {
+    const { code, output } = await ping("web-host", "-c", "2", "-o", "json");
+    const result = JSON.parse(output);
+    expect(code).toBe(0);
+    expect(result).toMatchObject({ service: "web", sent: 2, answered: 2, notes: [] });
+    const hops = result.hops.map((hop: { type: string; answered: number }) => `${hop.type} ${hop.answered}`);
+    expect(hops).toEqual(["xgress/edge 2", "forwarder 2", "xgress/edge 2", "sdk/sallyport 2"]);
+    const [first, , , last] = result.hops;
+    expect(first.minMs).toBeLessThan(last.maxMs);
+    expect(result.path.routers.map(({ name }: { name: string }) => name)).toEqual(["r1", "r2"]);
+  });
+
+  it("works without an administrator's session, and says what it does not know", async () => {
+    const stranger = new Cli(cli.main, join(folder, "stranger"));
+    const { code, output } = await stranger.run("ping", "web", "-c", "1", "--identity", clientFile);
+    expect(code).toBe(0);
+    expect(output).toMatch(/^1 +first router +[\d.]+ ms/m);
+    expect(output).toContain("names of routers and links are not known: no network is chosen");
+  });
+
+  it("says what is wrong", async () => {
+    expect(await ping("wbe")).toMatchObject({
+      code: 3,
+      output: "",
+      errors: expect.stringContaining("did you mean 'web'?"),
+    });
+    expect(await ping("web-client")).toMatchObject({ code: 3, errors: expect.stringContaining("hosts no service") });
+    expect(await cli.run("ping", "web")).toMatchObject({ code: 4, errors: expect.stringContaining("--identity FILE") });
+    expect(await ping("web", "-c", "0")).toMatchObject({ code: 2 });
+    expect(await ping("web", "--instance", "nobody")).toMatchObject({
+      code: 1,
+      errors: expect.stringContaining("sallyport why web"),
+    });
   });
 });

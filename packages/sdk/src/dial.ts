@@ -182,6 +182,7 @@ class DialAttempt implements EdgeEndpoint {
       const circuitId = headers.getString(EdgeHeader.CircuitId) ?? "";
       const connection = new MessageConnection({
         edge: this.#edge,
+        id: this.#id,
         info: { service, circuitId, localName: callerId, remoteName: service },
         crypto,
         datagrams,

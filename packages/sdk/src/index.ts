@@ -19,6 +19,7 @@
 export type { IdentityInfo } from "./api-session.ts";
 export { EdgeConnection } from "./circuit/connection.ts";
 export { type ConnectionHandler, MessageConnection } from "./circuit/message-connection.ts";
+export type { TraceHop, TraceOptions } from "./circuit/trace-route.ts";
 export { type ConnectOptions, Context, type ContextLogin, type ContextOptions, type DialOptions } from "./context.ts";
 export { type ConnectionKeys, EndToEnd } from "./crypto/end-to-end.ts";
 export { loadSodium } from "./crypto/load-sodium.ts";

@@ -360,6 +360,21 @@ describe("dialling", () => {
   });
 });
 
+describe("a trace route", () => {
+  it("measures how long a hop takes, and gives up on one that does not answer", async () => {
+    await serve(() => {});
+    const connection = await dial();
+    const hop = await connection.traceRoute(1);
+    expect(hop).toEqual({ type: "xgress/edge", id: "", milliseconds: expect.any(Number) });
+    expect(hop.milliseconds).toBeGreaterThan(0);
+    await expect(connection.traceRoute(2, { timeoutMs: 20 })).rejects.toThrow("no reply");
+    const signal = AbortSignal.abort(new Error("enough"));
+    await expect(connection.traceRoute(1, { signal })).rejects.toThrow("enough");
+    client.channel.close();
+    await expect(connection.traceRoute(1)).rejects.toThrow();
+  });
+});
+
 describe("questions of a router", () => {
   const ask = async (index: number, type: number, headers: Headers) => {
     const edge = index === 0 ? client : host;

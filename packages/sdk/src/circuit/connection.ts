@@ -2,6 +2,7 @@ import { Duplex } from "node:stream";
 import { ConnectionClosedError } from "../errors.ts";
 import { MAX_STREAM_MESSAGE, type MessageConnection, STREAM_MESSAGE_BYTES } from "./message-connection.ts";
 import { Pieces, ReadMemory } from "./stream-buffers.ts";
+import type { TraceHop, TraceOptions } from "./trace-route.ts";
 
 const HIGH_WATER_MARK = 256 * 1024;
 
@@ -65,6 +66,15 @@ export class EdgeConnection extends Duplex {
       writable: () => this.#write(),
       closed: (error) => this.#over(error),
     });
+  }
+
+  /**
+   * Asks a hop of the circuit how it answers: 1 is the first router ({@link TraceHop}).
+   *
+   * @throws RequestTimeoutError, ChannelClosedError, or the signal's reason
+   */
+  async traceRoute(hops: number, options?: TraceOptions): Promise<TraceHop> {
+    return await this.#messages.traceRoute(hops, options);
   }
 
   get bytesRead(): number {

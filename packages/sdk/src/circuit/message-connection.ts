@@ -3,6 +3,7 @@ import { type ConnectionKeys, EndToEnd, scratchMemory } from "../crypto/end-to-e
 import type { EdgeChannel } from "../edge-channel.ts";
 import { ConnectionClosedError } from "../errors.ts";
 import type { Carrier, CarrierReceiver } from "./carrier.ts";
+import { type TraceHop, type TraceOptions, traceRoute } from "./trace-route.ts";
 
 /** Plain bytes in one message of a stream at most: encrypted and framed for a link it fills one TLS record. */
 export const STREAM_MESSAGE_BYTES = 16_279;
@@ -44,6 +45,8 @@ export interface ConnectionHandler {
 /** How a connection is made, besides what is known about it. */
 export interface ConnectionParts {
   readonly edge: EdgeChannel;
+  /** On this channel. */
+  readonly id: number;
   readonly info: ConnectionInfo;
   readonly crypto?: ConnectionKeys | undefined;
   /** Messages are datagrams: never cut, never joined. Otherwise the connection is one stream of bytes. */
@@ -69,6 +72,7 @@ export class MessageConnection implements CarrierReceiver {
   bytesRead = 0;
   bytesWritten = 0;
   readonly #edge: EdgeChannel;
+  readonly #id: number;
   readonly #datagrams: boolean;
   readonly #carrier: Carrier;
   readonly #crypto: EndToEnd | undefined;
@@ -87,6 +91,7 @@ export class MessageConnection implements CarrierReceiver {
 
   constructor(parts: ConnectionParts) {
     this.#edge = parts.edge;
+    this.#id = parts.id;
     this.service = parts.info.service;
     this.circuitId = parts.info.circuitId;
     this.callerId = parts.info.callerId;
@@ -150,6 +155,15 @@ export class MessageConnection implements CarrierReceiver {
     }
     this.bytesWritten += end - start;
     return room;
+  }
+
+  /**
+   * Asks a hop of the circuit how it answers: 1 is the first router ({@link TraceHop}).
+   *
+   * @throws RequestTimeoutError, ChannelClosedError, or the signal's reason
+   */
+  async traceRoute(hops: number, options?: TraceOptions): Promise<TraceHop> {
+    return await traceRoute(this.#edge.channel, this.#id, hops, options);
   }
 
   /** Nothing more will be written: half close. */

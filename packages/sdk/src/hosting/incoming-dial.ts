@@ -95,6 +95,7 @@ export class IncomingDial {
     const remoteName = headers.getString(EdgeHeader.DialerIdentityName) ?? callerId ?? "";
     const connection = new MessageConnection({
       edge,
+      id,
       info: { service, circuitId, callerId, appData, localName: identityName, remoteName },
       crypto,
       datagrams: o.datagrams,

@@ -207,6 +207,14 @@ export class TinyRouter {
     on(EdgeType.DialFailed, (message) => this.#dials.get(channel)?.shift()?.(message));
     on(EdgeType.ConnInspectResponse, () => {});
     on(EdgeType.TraceRouteResponse, () => {});
+    // The first hop is this router; nothing is behind it.
+    on(EdgeType.TraceRoute, (message) => {
+      if (message.headers.getU32(EdgeHeader.TraceHopCount) !== 1) return;
+      const headers = connId(message.headers.getU32(EdgeHeader.ConnId) ?? 0)
+        .setString(EdgeHeader.TraceHopType, "xgress/edge")
+        .setString(EdgeHeader.TraceHopId, "");
+      channel.reply(message, { contentType: EdgeType.TraceRouteResponse, headers });
+    });
     const pass = (message: Message): void => {
       const peer = this.#peerOf(channel, message);
       if (peer === undefined || this.loses(message)) return;
