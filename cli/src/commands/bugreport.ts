@@ -1,4 +1,5 @@
-import { open, rm } from "node:fs/promises";
+import { access, constants, open, rm } from "node:fs/promises";
+import { dirname } from "node:path";
 import { file as entryOf } from "@sallyport/program/archive/entry";
 import { tarball } from "@sallyport/program/archive/tarball";
 import { type ReportPart, reportParts } from "../bugreport/report.ts";
@@ -47,39 +48,62 @@ export const configureBugreport: Configure = (command, context) => {
       const stamp = now.toISOString().replaceAll(/[-:]|\.\d+/g, "");
       const target = output ?? `sallyport-bugreport-${stamp}.tar.gz`;
       const version = command.parent?.version()?.replace("sallyport ", "") ?? "";
-      const handle = await create(target);
-      let isDone = false;
-      try {
-        const parts = await reportParts({ network, configs: config, logs: log, hasJournal: journal, version }, context);
-        const folder = `/sallyport-bugreport-${stamp}`;
-        const contents = `${parts.map(({ path, what }) => `${path}: ${visible(what)}`).join("\n")}\n`;
-        const entries = [...parts, { path: "README.txt", text: contents }].map(({ path, text }) =>
-          entryOf(`${folder}/${path}`, text),
-        );
-        await handle.writeFile(tarball(entries, Math.floor(now.getTime() / 1_000)));
-        isDone = true;
-        context.stdout.write(await summary(target, parts, widthOf(context.stdout)));
-      } finally {
-        await handle.close();
-        if (!isDone) await rm(target, { force: true });
-      }
+      await checkTarget(target);
+      const parts = await reportParts({ network, configs: config, logs: log, hasJournal: journal, version }, context);
+      const folder = `/sallyport-bugreport-${stamp}`;
+      const contents = `${parts.map(({ path, what }) => `${path}: ${visible(what)}`).join("\n")}\n`;
+      const entries = [...parts, { path: "README.txt", text: contents }].map(({ path, text }) =>
+        entryOf(`${folder}/${path}`, text),
+      );
+      await write(target, tarball(entries, Math.floor(now.getTime() / 1_000)));
+      context.stdout.write(await summary(target, parts, widthOf(context.stdout)));
     });
 };
 
-/** A new file: one that is there is never replaced. */
-async function create(target: string) {
+/** Before everything is gathered for nothing. */
+async function checkTarget(target: string): Promise<void> {
   try {
-    return await open(target, "wx", FILE_MODE);
+    await access(dirname(target), constants.W_OK);
+    await access(target);
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const reason =
-      code === "EEXIST"
-        ? "it exists: name another file with -o FILE"
-        : code === "ENOENT"
-          ? "its folder does not exist"
-          : message;
-    throw new CommandError(`cannot write ${target}: ${reason}`, undefined, { cause: error });
+    if (isMissing(error, target)) return;
+    throw cannotWrite(target, error);
   }
+  throw cannotWrite(target, { code: "EEXIST" });
+}
+
+function isMissing(error: unknown, path: string): boolean {
+  const { code, path: missing } = error as NodeJS.ErrnoException;
+  return code === "ENOENT" && missing === path;
+}
+
+/** A new file: one that is there is never replaced, and none is left that is not whole. */
+async function write(target: string, bytes: Uint8Array): Promise<void> {
+  try {
+    const handle = await open(target, "wx", FILE_MODE);
+    try {
+      await handle.writeFile(bytes);
+    } catch (error) {
+      await rm(target, { force: true });
+      throw error;
+    } finally {
+      await handle.close();
+    }
+  } catch (error) {
+    throw cannotWrite(target, error);
+  }
+}
+
+function cannotWrite(target: string, error: unknown): CommandError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const reasons: Readonly<Record<string, string>> = {
+    EEXIST: "it exists: name another file with -o FILE",
+    ENOENT: "its folder does not exist",
+    ENOTDIR: "its folder is a file",
+    EACCES: "the user of this program has no right to",
+    ENOSPC: "the disk is full",
+  };
+  return new CommandError(`cannot write ${target}: ${reasons[code ?? ""] ?? message}`, undefined, { cause: error });
 }
 
 async function summary(target: string, parts: readonly ReportPart[], width: number | undefined): Promise<string> {

@@ -86,4 +86,5 @@ async function watched(open: OpenNetwork, output: Format, context: CommandContex
     }
     await pause(PAUSE_MS, signal);
   }
+  signal.throwIfAborted();
 }

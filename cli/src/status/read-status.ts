@@ -10,13 +10,14 @@ import { controllerIdOf, inspectController } from "./inspect.ts";
 import type { NetworkStatus, Observed, Unread } from "./network-status.ts";
 import { problemsOf } from "./problems.ts";
 import {
-  aboutController,
   authoritiesOf,
   countOf,
   failedDials,
+  healthOf,
   leafOf,
   MAX_LISTED,
   unhostedServices,
+  versionOf,
 } from "./readings.ts";
 import { certificatesOf, controllersOf, disabledOf, linksOf, present, routersOf } from "./shaping.ts";
 
@@ -55,7 +56,7 @@ class Reading {
 }
 
 /** Parts that need no session. */
-const PUBLIC_PARTS = 3;
+const PUBLIC_PARTS = 4;
 
 /** @throws CommandError when there is no session, or the controller is away */
 export async function readStatus({ name, caller }: OpenNetwork, signal: AbortSignal): Promise<NetworkStatus> {
@@ -72,9 +73,10 @@ export async function readStatus({ name, caller }: OpenNetwork, signal: AbortSig
   const identities = await count("identities", `${MANAGEMENT_API}/identities`);
   const leaf = await part("certificate of the controller", () => leafOf(caller, signal), undefined);
   const id = controllerIdOf(leaf);
-  const [inspected, about, controllers, routers, edgeRouters, links, authorities, cas] = await Promise.all([
+  const [inspected, version, health, controllers, routers, edgeRouters, links, authorities, cas] = await Promise.all([
     part("inspections", () => inspectController(id, INSPECTIONS, caller), {}),
-    part("health", () => aboutController(caller), { failing: [] }),
+    part("version", () => versionOf(caller), undefined),
+    part("health", () => healthOf(caller), undefined),
     entities("controllers", "controller"),
     part("routers", () => listEntities({ ...kindNamed("router"), path: "/fabric/v1/routers" }, {}, caller), []),
     entities("edge routers", "edge-router"),
@@ -95,7 +97,7 @@ export async function readStatus({ name, caller }: OpenNetwork, signal: AbortSig
 
   const observed: Observed = {
     network: name,
-    controllers: controllersOf({ controllers, about, inspected, id, url: caller.controller }),
+    controllers: controllersOf({ controllers, version, health, inspected, id, url: caller.controller }),
     routers: routersOf({ routers, edgeRouters, links, inspected }),
     links: linksOf(links),
     counts: present({ identities, services, circuits, apiSessions, sessions }),

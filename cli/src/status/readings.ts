@@ -1,5 +1,6 @@
 /** What `status` asks a controller, one function for each part. */
 import type { X509Certificate } from "node:crypto";
+import { ApiError } from "@sallyport/api/client";
 import { mapLimit } from "@sallyport/async";
 import { fetchCaBundle } from "@sallyport/sdk";
 import { type Entity, titleOf, valueAt } from "../entities/entity.ts";
@@ -39,40 +40,54 @@ export async function authoritiesOf(
   return (await fetchCaBundle(new URL(controller), { leaf }, signal)).certificates;
 }
 
-export interface AboutController {
-  readonly version?: string;
-  readonly isHealthy?: boolean;
+/** Which program answers, such as `Sallyport 0.1.0`. */
+export async function versionOf(caller: ApiCaller): Promise<string> {
+  const path = `${MANAGEMENT_API}/version`;
+  const { headers } = await caller.send({ method: "GET", path });
+  const own = headers["sallyport-version"];
+  if (typeof own === "string") return `Sallyport ${own}`;
+  return `OpenZiti ${String(valueAt((await caller.json({ method: "GET", path })).data, "version") ?? "")}`;
+}
+
+export interface Health {
+  readonly isHealthy: boolean;
   readonly failing: readonly string[];
 }
 
-/** What the controller says of itself, without a session. */
-export async function aboutController(caller: ApiCaller): Promise<AboutController> {
-  const { headers } = await caller.send({ method: "GET", path: `${MANAGEMENT_API}/version` });
-  const { data } = await caller.json({ method: "GET", path: `${MANAGEMENT_API}/version` });
-  const own = headers["sallyport-version"];
-  const version = typeof own === "string" ? `Sallyport ${own}` : `OpenZiti ${String(valueAt(data, "version") ?? "")}`;
-  const health = await caller.json({ method: "GET", path: "/health-checks" });
-  const checks = (valueAt(health.data, "checks") ?? []) as readonly Entity[];
+/** What the health checks of the controller say. OpenZiti's serve them only where they are configured. */
+export async function healthOf(caller: ApiCaller): Promise<Health> {
+  const { data } = await caller.json({ method: "GET", path: "/health-checks" });
+  const checks = (valueAt(data, "checks") ?? []) as readonly Entity[];
   const failing = checks.filter(({ healthy }) => healthy === false);
   return {
-    version,
-    isHealthy: valueAt(health.data, "healthy") === true,
+    isHealthy: valueAt(data, "healthy") === true,
     failing: failing.map(({ id, err }) => `${String(id)}: ${String(err ?? "fails")}`),
   };
 }
 
 /** Services without a terminator, each with an identity that may host it. */
 export async function unhostedServices(caller: ApiCaller): Promise<readonly UnhostedService[]> {
-  const services = await listEntities(
-    kindNamed("service"),
-    { filter: "isEmpty(terminators)", limit: MAX_LISTED },
-    caller,
-  );
+  const services = await withoutTerminators(caller);
   return await mapLimit(services, AT_ONCE, async (service) => {
     const named = namedOf(service);
     const host = await hostOf(named, caller);
     return { ...named, ...(host !== undefined && { host }) };
   });
+}
+
+async function withoutTerminators(caller: ApiCaller): Promise<readonly Entity[]> {
+  try {
+    return await listEntities(kindNamed("service"), { filter: "isEmpty(terminators)", limit: MAX_LISTED }, caller);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== "INVALID_FILTER") throw error;
+  }
+  // OpenZiti's controllers know no such filter.
+  const [services, terminators] = await Promise.all([
+    listEntities(kindNamed("service"), {}, caller),
+    listEntities(kindNamed("terminator"), {}, caller),
+  ]);
+  const hosted = new Set(terminators.map((each) => valueAt(each, "service.id") ?? each.serviceId));
+  return services.filter(({ id }) => !hosted.has(id)).slice(0, MAX_LISTED);
 }
 
 async function hostOf({ id }: Named, caller: ApiCaller): Promise<Named | undefined> {

@@ -11,11 +11,12 @@ import type {
   RouterStatus,
 } from "./network-status.ts";
 import { certificateState } from "./problems.ts";
-import { type AboutController, namedOf } from "./readings.ts";
+import { type Health, namedOf } from "./readings.ts";
 
 export interface ControllerParts {
   readonly controllers: readonly Entity[];
-  readonly about: AboutController;
+  readonly version: string | undefined;
+  readonly health: Health | undefined;
   readonly inspected: Inspected;
   /** Of the controller that answers. */
   readonly id: string | undefined;
@@ -23,16 +24,22 @@ export interface ControllerParts {
 }
 
 /** The controller that answers first. A controller alone is in no list. */
-export function controllersOf({ controllers, about, inspected, id, url }: ControllerParts): ControllerStatus[] {
+export function controllersOf({
+  controllers,
+  version,
+  health,
+  inspected,
+  id,
+  url,
+}: ControllerParts): ControllerStatus[] {
   const listed = controllers.find((each) => each.id === id);
-  const { version, isHealthy, failing } = about;
   const startedAt = textOf(valueAt(inspected.process, "startedAt"));
   const own: ControllerStatus = {
     name: listed === undefined ? (id ?? new URL(url).host) : titleOf(listed),
     url,
     isOnline: true,
     ...(version !== undefined && { version }),
-    ...(isHealthy !== undefined && { isHealthy, failing }),
+    ...health,
     ...(startedAt !== undefined && { startedAt }),
   };
   const others = controllers.filter((each) => each !== listed);

@@ -1,4 +1,5 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Context, type ServiceListener } from "@sallyport/sdk";
@@ -52,9 +53,23 @@ describe("sallyport status", () => {
     expect(new Set(kinds)).toEqual(new Set(["controller ok", "authority ok", "router ok"]));
   });
 
+  it("goes on until it is interrupted, and prints what changes", async () => {
+    const args = [cli.main, "status", "-w", "-o", "jsonpath=$.counts.services"];
+    const watching = spawn(process.execPath, args, { env: cli.env });
+    let output = "";
+    watching.stdout.on("data", (chunk) => {
+      output += String(chunk);
+    });
+    const ended = once(watching, "close");
+    await expect.poll(() => output).toBe("1\n");
+    await cli.done("create", "service", "lonely");
+    await expect.poll(() => output).toBe("1\n2\n");
+    watching.kill("SIGINT");
+    expect(await ended).toEqual([130, null]);
+  }, 60_000);
+
   it("names what fails with the command that explains it, and ends with 1", async () => {
     await hosted.close();
-    await cli.done("create", "service", "lonely");
     await network.management.createIdentity({ body: { name: "locked", type: "Default", isAdmin: false } });
     const { id } = JSON.parse(await cli.done("get", "identity", "locked", "-o", "json"));
     await cli.done("api", "POST", `/identities/${id}/disable`, "--data", '{"durationMinutes":0}');
