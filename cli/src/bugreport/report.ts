@@ -57,7 +57,7 @@ export async function reportParts(options: ReportOptions, context: CommandContex
     ...configs,
   ];
   for (const [index, name] of options.logs.entries()) {
-    parts.push(logPart(`logs/${index + 1}-${basename(name)}`, await endOfFile(name), `the end of ${name}`));
+    parts.push(logPart(`logs/${nameInArchive(index, name)}`, await endOfFile(name), `the end of ${name}`));
   }
   for (const scope of options.hasJournal ? (["system", "user"] as const) : []) {
     const found = await journal(scope, context.signal);
@@ -73,8 +73,13 @@ export async function reportParts(options: ReportOptions, context: CommandContex
   return parts.map(without);
 }
 
+/** Of any name: names of files may have control characters, too. */
+function nameInArchive(index: number, file: string): string {
+  return `${index + 1}-${basename(file).replaceAll(/[^\w.-]/g, "_")}`;
+}
+
 async function configPart(name: string, index: number, redactor: Redactor): Promise<Gathered> {
-  const path = `config/${index + 1}-${basename(name)}`;
+  const path = `config/${nameInArchive(index, name)}`;
   const { text, isCut } = await endOfFile(name);
   if (isCut) return { path, text: "left out: too long\n", what: `${name}: left out, because it is too long` };
   try {

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { file as entryOf } from "@sallyport/program/archive/entry";
 import { tarball } from "@sallyport/program/archive/tarball";
 import { type ReportPart, reportParts } from "../bugreport/report.ts";
-import { CommandError } from "../errors.ts";
+import { CommandError, UsageError } from "../errors.ts";
 import { table } from "../output/table.ts";
 import { widthOf } from "../terminal/screen.ts";
 import { visible } from "../terminal/visible.ts";
@@ -46,6 +46,7 @@ export const configureBugreport: Configure = (command, context) => {
     .action(async ({ network, output, config = [], log = [], journal }: BugreportOptions) => {
       const now = new Date();
       const stamp = now.toISOString().replaceAll(/[-:]|\.\d+/g, "");
+      if (output === "") throw new UsageError("-o needs the name of a file");
       const target = output ?? `sallyport-bugreport-${stamp}.tar.gz`;
       const version = command.parent?.version()?.replace("sallyport ", "") ?? "";
       await checkTarget(target);
@@ -109,5 +110,5 @@ function cannotWrite(target: string, error: unknown): CommandError {
 async function summary(target: string, parts: readonly ReportPart[], width: number | undefined): Promise<string> {
   const rows = parts.map(({ path, text, what }) => [path, String(Buffer.byteLength(text)), what]);
   const list = await table(["FILE", "BYTES", "WHAT"], rows, { width });
-  return `${list}\nwrote ${visible(target)}, which only you can read. No session, token, password or private key is in it;\nnames and addresses of your network are. Look through it before you pass it on: tar -xzOf ${visible(target)} | less\n`;
+  return `${list}\nwrote ${visible(target)}, which only you can read. Sessions, tokens, passwords and private keys that were found are taken out;\nnames and addresses of your network are in it. Look through it before you pass it on: tar -xzOf ${visible(target)} | less\n`;
 }

@@ -16,9 +16,9 @@ import { bold, hasColours, widthOf } from "../terminal/screen.ts";
 import type { Configure } from "./configure.ts";
 import {
   type NetworkOption,
+  numberUpTo,
   type OutputOption,
   once,
-  positiveNumber,
   withNetworkOption,
   withOutputOption,
 } from "./shared-options.ts";
@@ -30,6 +30,10 @@ interface PingOptions extends NetworkOption, OutputOption {
   readonly identity?: string;
   readonly instance?: string;
 }
+
+/** All measurements are kept for the result. */
+const MAX_COUNT = 100_000;
+const MAX_MS = 3_600_000;
 
 const HELP = `
 Dials the service once, as the identity that is logged in or the one of --identity, and then asks every hop of the circuit, from the first router to the host, to
@@ -50,9 +54,11 @@ export const configurePing: Configure = (command, context) => {
   command
     .description("Measures a circuit to a service hop by hop.")
     .argument("<target>", "name of a service, or of an identity that hosts one")
-    .addOption(new Option("-c, --count <number>", "measure so often").argParser(positiveNumber).default(5))
-    .addOption(new Option("--interval <ms>", "pause between two measurements").argParser(positiveNumber).default(1_000))
-    .addOption(new Option("--timeout <ms>", "wait so long for each hop").argParser(positiveNumber).default(2_000))
+    .addOption(new Option("-c, --count <number>", "measure so often").argParser(numberUpTo(MAX_COUNT)).default(5))
+    .addOption(
+      new Option("--interval <ms>", "pause between two measurements").argParser(numberUpTo(MAX_MS)).default(1_000),
+    )
+    .addOption(new Option("--timeout <ms>", "wait so long for each hop").argParser(numberUpTo(MAX_MS)).default(2_000))
     .option("--identity <file>", "dial as the identity of this file", once("identity"))
     .option("--instance <name>", "dial the host with this instance name", once("instance"));
   withOutputOption(withNetworkOption(command), "table")
@@ -115,15 +121,17 @@ async function measured(
   dialMs: number,
   { caller, whyNot, options, context }: Measuring,
 ): Promise<PingResult> {
-  // Its end is met at the next question.
-  connection.on("error", () => undefined).resume();
-  const { signal, stdout } = context;
+  const { stdout } = context;
+  const over = new AbortController();
+  connection.on("error", (error) => over.abort(error)).resume();
+  connection.once("close", () => over.abort(new Error("the host or the network closed it")));
+  const signal = AbortSignal.any([context.signal, over.signal]);
   const notes = whyNot === undefined ? [] : [`names of routers and links are not known: ${whyNot}`];
   const path: CircuitPath | undefined =
     caller === undefined
       ? undefined
       : await circuitPath(connection.circuitId, caller).catch((error: unknown) => {
-          signal.throwIfAborted();
+          context.signal.throwIfAborted();
           notes.push(`the path of the circuit is not known: ${errorText(error)}`);
           return undefined;
         });
@@ -146,6 +154,7 @@ async function measured(
   } catch (error) {
     if (!signal.aborted) notes.push(`the circuit ended: ${errorText(error)}`);
   }
+  if (over.signal.aborted) notes.push(`the circuit ended: ${errorText(over.signal.reason)}`);
   if (rounds.length > 0 && !rounds.some(({ isComplete }) => isComplete))
     notes.push("the host does not answer: its program, or a router on the way, knows no trace routes, or it is gone");
   return {

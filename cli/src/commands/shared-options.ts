@@ -30,6 +30,15 @@ export function positiveNumber(text: string): number {
   throw new InvalidArgumentError("Expected a whole number from 1.");
 }
 
+/** The same up to a bound. @throws InvalidArgumentError */
+export function numberUpTo(max: number): (text: string) => number {
+  return (text) => {
+    const value = positiveNumber(text);
+    if (value <= max) return value;
+    throw new InvalidArgumentError(`Expected a whole number from 1 to ${max}.`);
+  };
+}
+
 /** @throws UsageError where an option that counts once was given twice */
 export function once(name: string): (value: string, before: string | undefined) => string {
   return (value, before) => {

@@ -75,7 +75,7 @@ export interface HopStatistics {
 
 /** @param path ids of the routers of the circuit, where the controller tells them */
 export function statisticsOf(rounds: readonly Round[], path: readonly string[]): HopStatistics[] {
-  const longest = Math.max(0, ...rounds.map(({ hops }) => hops.length));
+  const longest = rounds.reduce((most, { hops }) => Math.max(most, hops.length), 0);
   return Array.from({ length: longest }, (_, index): HopStatistics => {
     const answers = rounds.flatMap(({ hops }) => hops[index] ?? []);
     const { type = "", id = "" } = answers.find((each) => each.type !== "") ?? {};
@@ -88,9 +88,9 @@ export function statisticsOf(rounds: readonly Round[], path: readonly string[]):
       sent: answers.length,
       answered: times.length,
       ...(times.length > 0 && {
-        minMs: Math.min(...times),
-        avgMs: times.reduce((sum, each) => sum + each, 0) / times.length,
-        maxMs: Math.max(...times),
+        minMs: times.reduce((least, each) => Math.min(least, each)),
+        avgMs: times.reduce((sum, each) => sum + each) / times.length,
+        maxMs: times.reduce((most, each) => Math.max(most, each)),
       }),
     };
   });

@@ -158,6 +158,33 @@ describe("sallyport ping", () => {
     expect(output).toContain("names of routers and links are not known: no network is chosen");
   });
 
+  it("shows what was measured when the circuit ends, or the user interrupts it", async () => {
+    const started = () => {
+      const child = spawn(
+        process.execPath,
+        [cli.main, "ping", "web", "--identity", clientFile, "--interval", "20", "-c", "9999"],
+        { env: cli.env },
+      );
+      const run = { child, output: "", ended: once(child, "close") };
+      child.stdout.on("data", (chunk) => {
+        run.output += String(chunk);
+      });
+      return run;
+    };
+    const first = started();
+    await expect.poll(() => first.output).toContain("seq=2 time=");
+    const circuits = (await cli.done("get", "circuits", "-o", "name")).trim().split("\n");
+    expect(circuits).toHaveLength(1);
+    await cli.done("delete", "circuit", circuits[0]?.replace("circuit/", "") ?? "", "--yes");
+    expect(await first.ended).toEqual([0, null]);
+    expect(first.output).toMatch(/ sent, .*\nHOP .*\nthe circuit ended: /s);
+    const second = started();
+    await expect.poll(() => second.output).toContain("seq=2 time=");
+    second.child.kill("SIGINT");
+    expect(await second.ended).toEqual([0, null]);
+    expect(second.output).toMatch(/ sent, .*0% lost/);
+  });
+
   it("says what is wrong", async () => {
     expect(await ping("wbe")).toMatchObject({
       code: 3,
