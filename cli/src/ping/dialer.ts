@@ -45,9 +45,13 @@ async function login(name: string, { controller, ca = "", login: way }: SavedNet
       return await Context.load({ ztAPI: `${controller}/edge/client/v1`, id: { cert, key, ca } }, options);
     }
     case "password": {
-      if (!canAsk(context)) throw needsIdentity(name);
-      const password = await askSecret(`Password of ${way.username}: `, context);
-      return await Context.login({ controller, ca, username: way.username, password }, options);
+      const { username, passwordFile } = way;
+      if (passwordFile === undefined && !canAsk(context)) throw needsIdentity(name);
+      const password =
+        passwordFile === undefined
+          ? await askSecret(`Password of ${username}: `, context)
+          : await givenLine(passwordFile, context);
+      return await Context.login({ controller, ca, username, password }, options);
     }
     case "token": {
       const tokenFile = way.file;
