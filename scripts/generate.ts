@@ -8,7 +8,7 @@ import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { clientRoutes, generation2Page, referencePage } from "../packages/api/src/derived-files.ts";
-import { crdFiles } from "../packages/resources/src/crd/crd.ts";
+import { crdFiles, schemaModule } from "../packages/resources/src/crd/crd.ts";
 import { resourceReference } from "../packages/resources/src/crd/reference-page.ts";
 import { DEFINITIONS } from "../packages/resources/src/kinds/definitions.ts";
 import { configReference } from "../packages/router-config/src/reference.ts";
@@ -79,6 +79,13 @@ const generators: readonly Generator[] = [
     folder: "crds",
     generate(outDir) {
       for (const [name, text] of crdFiles(DEFINITIONS)) writeFileSync(join(outDir, name), text);
+    },
+  },
+  {
+    name: "schemas of the resources as data",
+    folder: "packages/resources/src/generated",
+    generate(outDir) {
+      writeFileSync(join(outDir, "schemas.ts"), schemaModule(DEFINITIONS));
     },
   },
   {

@@ -1,13 +1,13 @@
 /** The resources of the operator against a real API server: what it accepts, refuses, explains and shows. */
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { admit } from "../../packages/resources/src/admission/admit.ts";
 import { customResourceDefinition, objectSchema } from "../../packages/resources/src/crd/crd.ts";
 import { API_VERSION, GROUP, VERSION } from "../../packages/resources/src/group.ts";
 import type { KindDefinition } from "../../packages/resources/src/kind-definition.ts";
 import { DEFINITIONS } from "../../packages/resources/src/kinds/definitions.ts";
 import { REFUSALS } from "../../packages/resources/src/kinds/testing/refusals.ts";
 import { type Manifest, sample } from "../../packages/resources/src/kinds/testing/samples.ts";
+import { admit } from "../../packages/resources/src/testing/admit.ts";
 import { KubeApi } from "./box/kube-api.ts";
 import { Cluster } from "./cluster.ts";
 import { kindsServed } from "./kinds-served.ts";

@@ -143,6 +143,7 @@ function cliRules(): DependencyRule[] {
     layer("network", ["terminal/"], "logins and calls know no kind of entity"),
     layer("entities", ["kinds/", "network/"], "entities are found and changed without being shown"),
     layer("fields", ["kinds/", "terminal/"], "options are read before a network is known"),
+    layer("declared", ["kinds/", "terminal/", "network/"], "files of resources are read and carried out without being shown"),
     layer("editing", ["kinds/", "entities/"], "texts and editors know no command"),
     layer(
       "ping",
@@ -353,19 +354,21 @@ export interface UnreachedRule {
 }
 
 const NO_SCHEMAS =
-  "schemas of resources take megabytes: values come from @sallyport/resources, and only who reads files of users loads definitions";
+  "schemas of resources take megabytes: values come from @sallyport/resources, and who reads files of users takes @sallyport/resources/schemas, which are data";
 
 export const UNREACHED: readonly UnreachedRule[] = [
-  ...["index.ts", "sync.ts"].map((file) => ({
+  ...["index.ts", "sync.ts", "admission/admit.ts", "generated/schemas.ts"].map((file) => ({
     entry: `packages/resources/src/${file}`,
     under: "packages/resources/src/",
     package: "zod",
     why: NO_SCHEMAS,
   })),
-  ...["definitions", "admission", "crd"].map((name) => ({
-    entry: "operator/src/main.ts",
-    under: "operator/src/",
-    package: `@sallyport/resources/${name}`,
-    why: NO_SCHEMAS,
-  })),
+  ...["operator/src/", "cli/src/"].flatMap((under) =>
+    ["definitions", "crd"].map((name) => ({
+      entry: `${under}main.ts`,
+      under,
+      package: `@sallyport/resources/${name}`,
+      why: NO_SCHEMAS,
+    })),
+  ),
 ];

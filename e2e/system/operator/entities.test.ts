@@ -4,7 +4,6 @@ import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
 import { NetworkConnection } from "../../../operator/src/controller-client/connection.ts";
-import { admit } from "../../../packages/resources/src/admission/admit.ts";
 import { ownerOf, tagsOf } from "../../../packages/resources/src/entity/ownership.ts";
 import type {
   EntityResource,
@@ -29,6 +28,7 @@ import {
 } from "../../../packages/resources/src/kinds/service-edge-router-policy/entity.ts";
 import { servicePolicies, servicePolicy } from "../../../packages/resources/src/kinds/service-policy/entity.ts";
 import { sample } from "../../../packages/resources/src/kinds/testing/samples.ts";
+import { admit } from "../../../packages/resources/src/testing/admit.ts";
 import { SPECS } from "../../operator/entity-specs.ts";
 
 type Json = Readonly<Record<string, unknown>>;

@@ -1,8 +1,8 @@
 /** No tool that deletes what is not declared any more takes an object of the operator for one of its own. */
 
 import type { IdentityResource } from "@sallyport/resources";
-import { admit } from "@sallyport/resources/admission";
 import { identityDefinition } from "@sallyport/resources/definitions";
+import { admit } from "@sallyport/resources/testing/admit";
 import { sample } from "@sallyport/resources/testing/samples";
 import { describe, expect, test } from "vitest";
 import { withIntent } from "../children/intent.ts";

@@ -1,7 +1,6 @@
-import { type CelInput, CelScalar, celFunc, celMethod, isCelError, run } from "@bufbuild/cel";
-import { amountOf } from "../amount.ts";
-import { objectSchema, type StructuralNode } from "../crd/crd.ts";
-import type { KindDefinition } from "../kind-definition.ts";
+import type { StructuralNode } from "../crd/crd.ts";
+import { fieldOf, isObject, itemOf, type Position, type Problem, TOP } from "./position.ts";
+import { brokenRules } from "./rules.ts";
 
 /**
  * What an API server makes of an object of our kinds, in this process: strict about unknown fields, fills in defaults,
@@ -14,38 +13,27 @@ export interface Admission {
   readonly problems: readonly Problem[];
 }
 
-export interface Problem {
-  /** Path of the schema node, such as `spec.tags` or `spec.routers[].name`. */
-  readonly at: string;
-  /** `rule`, or the keyword of the schema. */
-  readonly rule: string;
-  readonly message: string;
-}
-
 type Json = Record<string, unknown>;
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
-const schemas = new Map<KindDefinition, StructuralNode>();
-
-/** @param previous the stored object that this is an update of */
-export function admit(kind: KindDefinition, object: unknown, previous?: unknown): Admission {
-  const schema = schemas.get(kind) ?? objectSchema(kind);
-  schemas.set(kind, schema);
+/**
+ * @param schema of the whole object
+ * @param previous the stored object that this is an update of
+ */
+export function admitObject(schema: StructuralNode, object: unknown, previous?: unknown): Admission {
   const stored = withDefaults(schema, structuredClone(object)) as Json;
   const problems: Problem[] = [];
-  validate(schema, stored, "", problems);
+  validate(schema, stored, TOP, problems);
   if (problems.length > 0) return { object: stored, problems };
   const before = previous === undefined ? undefined : withDefaults(schema, structuredClone(previous));
-  evaluate(schema, stored, before, "", problems);
+  brokenRules(schema, stored, before, TOP, problems);
   return { object: stored, problems };
 }
 
 /** Why the API server would refuse the CRD for a node's default: it puts it to the node's rules as it stands. */
 export function problemsOfDefault(node: StructuralNode): readonly Problem[] {
   const problems: Problem[] = [];
-  if (node.default !== undefined) validate(node, node.default, "", problems);
-  if (node.default !== undefined && problems.length === 0) evaluate(node, node.default, undefined, "", problems);
+  if (node.default !== undefined) validate(node, node.default, TOP, problems);
+  if (node.default !== undefined && problems.length === 0) brokenRules(node, node.default, undefined, TOP, problems);
   return problems;
 }
 
@@ -62,122 +50,110 @@ function withDefaults(node: StructuralNode, value: unknown): unknown {
   return value;
 }
 
-function validate(node: StructuralNode, value: unknown, at: string, problems: Problem[]): void {
-  const refuse = (rule: string, message: string) => problems.push({ at, rule, message });
+type Refuse = (rule: string, message: string, expected: string, known?: readonly string[]) => void;
+
+function validate(node: StructuralNode, value: unknown, position: Position, problems: Problem[]): void {
+  const refuse: Refuse = (rule, message, expected, known) =>
+    problems.push({ ...position, rule, message, expected, ...(known && { known }) });
   if (node["x-kubernetes-int-or-string"] === true) {
-    if (!Number.isInteger(value) && typeof value !== "string") refuse("type", "must be of type integer or string");
+    if (!Number.isInteger(value) && typeof value !== "string")
+      refuse("type", "must be of type integer or string", "a whole number or text");
     if (typeof value === "string") validateText(node, value, refuse);
     return;
   }
-  const isOfType = node.type === undefined || TYPES[node.type](value);
-  if (!isOfType) refuse("type", `must be of type ${node.type}`);
+  const { type } = node;
+  if (type !== undefined && !TYPES[type].has(value)) refuse("type", `must be of type ${type}`, TYPES[type].text);
   else if (typeof value === "string") validateText(node, value, refuse);
   else if (typeof value === "number") validateNumber(node, value, refuse);
-  else if (Array.isArray(value)) validateList(node, value, at, problems);
-  else if (isObject(value)) validateObject(node, value, at, problems);
+  else if (Array.isArray(value)) validateList(node, value, position, problems, refuse);
+  else if (isObject(value)) validateObject(node, value, position, problems, refuse);
 }
 
-const TYPES: Readonly<Record<NonNullable<StructuralNode["type"]>, (value: unknown) => boolean>> = {
-  string: (value) => typeof value === "string",
-  boolean: (value) => typeof value === "boolean",
-  integer: Number.isInteger,
-  number: (value) => typeof value === "number",
-  array: Array.isArray,
-  object: isObject,
-};
+interface JsonType {
+  readonly text: string;
+  has(value: unknown): boolean;
+}
 
-type Refuse = (rule: string, message: string) => void;
+const TYPES: Readonly<Record<NonNullable<StructuralNode["type"]>, JsonType>> = {
+  string: { text: "text", has: (value) => typeof value === "string" },
+  boolean: { text: "true or false", has: (value) => typeof value === "boolean" },
+  integer: { text: "a whole number", has: Number.isInteger },
+  number: { text: "a number", has: (value) => typeof value === "number" },
+  array: { text: "a list", has: Array.isArray },
+  object: { text: "fields with values", has: isObject },
+};
 
 function validateNumber(node: StructuralNode, value: number, refuse: Refuse): void {
   if (node.minimum !== undefined && value < node.minimum)
-    refuse("minimum", `should be greater than or equal to ${node.minimum}`);
+    refuse("minimum", `should be greater than or equal to ${node.minimum}`, `at least ${node.minimum}`);
   if (node.maximum !== undefined && value > node.maximum)
-    refuse("maximum", `should be less than or equal to ${node.maximum}`);
+    refuse("maximum", `should be less than or equal to ${node.maximum}`, `at most ${node.maximum}`);
 }
 
 function validateText(node: StructuralNode, value: string, refuse: Refuse): void {
-  if (node.enum !== undefined && !node.enum.includes(value)) refuse("enum", `Unsupported value: "${value}"`);
-  if (node.maxLength !== undefined && value.length > node.maxLength) refuse("maxLength", "Too long");
+  if (node.enum !== undefined && !node.enum.includes(value))
+    refuse("enum", `Unsupported value: "${value}"`, `one of ${node.enum.join(", ")}`, node.enum);
+  if (node.maxLength !== undefined && value.length > node.maxLength)
+    refuse("maxLength", "Too long", `at most ${node.maxLength} characters`);
   if (node.minLength !== undefined && value.length < node.minLength)
-    refuse("minLength", `should be at least ${node.minLength} chars long`);
+    refuse("minLength", `should be at least ${node.minLength} chars long`, `at least ${node.minLength} characters`);
   if (node.pattern !== undefined && !new RegExp(node.pattern).test(value))
-    refuse("pattern", `should match '${node.pattern}'`);
+    refuse("pattern", `should match '${node.pattern}'`, `text of the form ${node.pattern}`);
 }
 
-function validateList(node: StructuralNode, value: readonly unknown[], at: string, problems: Problem[]): void {
-  const refuse = (rule: string, message: string) => problems.push({ at, rule, message });
+function validateList(
+  node: StructuralNode,
+  value: readonly unknown[],
+  position: Position,
+  problems: Problem[],
+  refuse: Refuse,
+): void {
   if (node.maxItems !== undefined && value.length > node.maxItems)
-    refuse("maxItems", `must have at most ${node.maxItems} items`);
+    refuse("maxItems", `must have at most ${node.maxItems} items`, `at most ${node.maxItems} entries`);
   if (node.minItems !== undefined && value.length < node.minItems)
-    refuse("minItems", `should have at least ${node.minItems} items`);
+    refuse("minItems", `should have at least ${node.minItems} items`, `at least ${node.minItems} entries`);
   const keys = node["x-kubernetes-list-map-keys"];
   const idOf = (item: unknown) =>
     JSON.stringify(keys === undefined ? item : keys.map((key) => (isObject(item) ? item[key] : undefined)));
   if (node["x-kubernetes-list-type"] !== "atomic" && new Set(value.map(idOf)).size < value.length)
-    refuse("x-kubernetes-list-type", "Duplicate value");
+    refuse("x-kubernetes-list-type", "Duplicate value", `each ${keys?.join(" and ") ?? "entry"} once`);
   const { items } = node;
-  if (items !== undefined) for (const item of value) validate(items, item, `${at}[]`, problems);
+  if (items !== undefined)
+    for (const [index, item] of value.entries()) validate(items, item, itemOf(position, index), problems);
 }
 
-function validateObject(node: StructuralNode, value: Json, at: string, problems: Problem[]): void {
-  const refuse = (rule: string, message: string) => problems.push({ at, rule, message });
+function validateObject(
+  node: StructuralNode,
+  value: Json,
+  position: Position,
+  problems: Problem[],
+  refuse: Refuse,
+): void {
   if (node.maxProperties !== undefined && Object.keys(value).length > node.maxProperties)
-    refuse("maxProperties", `must have at most ${node.maxProperties} items`);
-  for (const name of node.required ?? [])
-    if (value[name] === undefined) problems.push({ at: join(at, name), rule: "required", message: "Required value" });
+    refuse("maxProperties", `must have at most ${node.maxProperties} items`, `at most ${node.maxProperties} fields`);
+  for (const name of node.required ?? []) {
+    if (value[name] !== undefined) continue;
+    const missing = node.properties?.[name];
+    const expected = missing?.enum === undefined ? missing?.type && TYPES[missing.type].text : missing.enum.join(", ");
+    problems.push({
+      ...fieldOf(position, name, true),
+      rule: "required",
+      message: "Required value",
+      ...(expected && { expected }),
+    });
+  }
   for (const [name, child] of Object.entries(value)) {
-    const known = node.properties?.[name] ?? node.additionalProperties;
-    if (known !== undefined)
-      validate(known, child, node.properties?.[name] === undefined ? `${at}.*` : join(at, name), problems);
-    else if (node["x-kubernetes-preserve-unknown-fields"] !== true && at !== "metadata")
-      problems.push({ at: join(at, name), rule: "unknown", message: `unknown field "${join(at, name)}"` });
+    const declared = node.properties?.[name];
+    const known = declared ?? node.additionalProperties;
+    if (known !== undefined) validate(known, child, fieldOf(position, name, declared !== undefined), problems);
+    else if (node["x-kubernetes-preserve-unknown-fields"] !== true && position.at !== "metadata") {
+      const unknown = fieldOf(position, name, true);
+      problems.push({
+        ...unknown,
+        rule: "unknown",
+        message: `unknown field "${unknown.at}"`,
+        known: Object.keys(node.properties ?? {}),
+      });
+    }
   }
 }
-
-const join = (at: string, name: string) => (at === "" ? name : `${at}.${name}`);
-
-function evaluate(node: StructuralNode, value: unknown, previous: unknown, at: string, problems: Problem[]): void {
-  for (const { rule, message } of node["x-kubernetes-validations"] ?? []) {
-    const isTransition = /\boldSelf\b/.test(rule);
-    if (isTransition && previous === undefined) continue;
-    const bindings = { self: celValue(node, value), ...(isTransition ? { oldSelf: celValue(node, previous) } : {}) };
-    const result = run(rule, bindings, { funcs: FUNCTIONS });
-    if (isCelError(result)) problems.push({ at, rule: "rule", message: `${rule}: ${result.message}` });
-    else if (result !== true) problems.push({ at, rule: "rule", message });
-  }
-  if (Array.isArray(value) && node.items !== undefined)
-    for (const item of value) evaluate(node.items, item, undefined, `${at}[]`, problems);
-  if (!isObject(value)) return;
-  for (const [name, child] of Object.entries(value)) {
-    const known = node.properties?.[name] ?? node.additionalProperties;
-    const before = isObject(previous) ? previous[name] : undefined;
-    if (known !== undefined)
-      evaluate(known, child, before, node.properties?.[name] === undefined ? `${at}.*` : join(at, name), problems);
-  }
-}
-
-/** Values as rules see them: integers and decimals are different types there, objects are maps. */
-function celValue(node: StructuralNode | undefined, value: unknown): CelInput {
-  if (typeof value === "number") return node?.type === "number" ? value : BigInt(value);
-  if (Array.isArray(value)) {
-    const items = value.map((item) => celValue(node?.items, item));
-    // Sets are equal in any order.
-    return node?.["x-kubernetes-list-type"] === "set" ? items.sort() : items;
-  }
-  if (isObject(value))
-    return new Map(
-      Object.entries(value).map(([name, child]) => [
-        name,
-        celValue(node?.properties?.[name] ?? node?.additionalProperties, child),
-      ]),
-    );
-  return value as CelInput;
-}
-
-/** Functions that Kubernetes adds to CEL, as far as our rules call them; a quantity is a plain number here. */
-const FUNCTIONS = [
-  celFunc("quantity", [CelScalar.STRING], CelScalar.DOUBLE, (given) => amountOf(given) ?? Number.NaN),
-  celMethod("compareTo", CelScalar.DOUBLE, [CelScalar.DOUBLE], CelScalar.INT, function (other) {
-    return BigInt(Math.sign(this - other));
-  }),
-];

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { admit } from "../admission/admit.ts";
 import { edgeRouterPolicy } from "../kinds/edge-router-policy/entity.ts";
 import { type EdgeRouterPolicyResource, edgeRouterPolicyDefinition } from "../kinds/edge-router-policy/schema.ts";
 import { type FoundOverlayService, overlayService } from "../kinds/overlay-service/entity.ts";
@@ -9,6 +8,7 @@ import { serviceEdgeRouterPolicyDefinition } from "../kinds/service-edge-router-
 import { servicePolicy } from "../kinds/service-policy/entity.ts";
 import { servicePolicyDefinition } from "../kinds/service-policy/schema.ts";
 import { sample } from "../kinds/testing/samples.ts";
+import { admit } from "../testing/admit.ts";
 import { mergedTags, type Tags, tagsOf } from "./ownership.ts";
 import {
   bareHex,

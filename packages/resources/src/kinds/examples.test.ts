@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { admit } from "../admission/admit.ts";
+import { admit } from "../testing/admit.ts";
 import { DEFINITIONS } from "./definitions.ts";
 import { REFUSALS } from "./testing/refusals.ts";
 import { type Manifest, sample } from "./testing/samples.ts";

@@ -3,13 +3,13 @@
 import type { ManagementClient } from "@sallyport/api/client";
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
-import { admit } from "../admission/admit.ts";
 import type { Collection, EntityReader } from "../entity/collection.ts";
 import { tagsOf } from "../entity/ownership.ts";
 import { type EntityKind, type EntityResource, type EntitySpec, type FoundEntity, planEntity } from "../entity/plan.ts";
 import { EntitySync } from "../entity/sync.ts";
 import { carriedOut } from "../entity/testing/contrary-server.ts";
 import { OWNER, surroundings } from "../entity/testing/surroundings.ts";
+import { admit } from "../testing/admit.ts";
 import { authPolicies, authPolicy } from "./auth-policy/entity.ts";
 import { DEFINITIONS } from "./definitions.ts";
 import { edgeRouterPolicy } from "./edge-router-policy/entity.ts";

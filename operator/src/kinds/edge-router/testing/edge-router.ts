@@ -1,6 +1,6 @@
 import type { EdgeRouterResource } from "@sallyport/resources";
-import { admit } from "@sallyport/resources/admission";
 import { edgeRouterDefinition } from "@sallyport/resources/definitions";
+import { admit } from "@sallyport/resources/testing/admit";
 import { sample } from "@sallyport/resources/testing/samples";
 
 /** EdgeRouter `eu` of the namespace `edge` as the API server stores it. Sections that the schema would refuse are put in past it: not every server checks. */

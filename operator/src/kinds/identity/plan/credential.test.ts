@@ -1,7 +1,7 @@
 /** What an Identity logs in with. */
 import type { IdentityResource } from "@sallyport/resources";
-import { admit } from "@sallyport/resources/admission";
 import { identityDefinition } from "@sallyport/resources/definitions";
+import { admit } from "@sallyport/resources/testing/admit";
 import { sample } from "@sallyport/resources/testing/samples";
 import { describe, expect, test } from "vitest";
 import { planPassword } from "../reconcile/credentials.ts";

@@ -1,8 +1,8 @@
 /** What is read from a Secret, and what a Secret becomes: nothing of others is lost, nothing that can't be read is trusted. */
 
 import type { IdentityResource } from "@sallyport/resources";
-import { admit } from "@sallyport/resources/admission";
 import { identityDefinition } from "@sallyport/resources/definitions";
+import { admit } from "@sallyport/resources/testing/admit";
 import { sample } from "@sallyport/resources/testing/samples";
 import type { IdentityFile } from "@sallyport/sdk";
 import { describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 import type { ManagedNetwork, NetworkResource } from "@sallyport/resources";
-import { admit } from "@sallyport/resources/admission";
 import { networkDefinition } from "@sallyport/resources/definitions";
+import { admit } from "@sallyport/resources/testing/admit";
 import { sample } from "@sallyport/resources/testing/samples";
 
 /** A managed Network as the API server hands it out. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { admit } from "../../admission/admit.ts";
 import { planEntity } from "../../entity/plan.ts";
 import { surroundings } from "../../entity/testing/surroundings.ts";
+import { admit } from "../../testing/admit.ts";
 import { sample } from "../testing/samples.ts";
 import { edgeRouter, type FoundEdgeRouter, ofOrdinal } from "./entity.ts";
 import { type EdgeRouterResource, edgeRouterDefinition } from "./schema.ts";

@@ -1,10 +1,10 @@
 /** The entity of an Identity, and the small plans beside it. */
 import { describe, expect, test } from "vitest";
-import { admit } from "../../admission/admit.ts";
 import { tagsOf } from "../../entity/ownership.ts";
 import { planEntity } from "../../entity/plan.ts";
 import type { Resolution } from "../../entity/references.ts";
 import { OWNER, surroundings } from "../../entity/testing/surroundings.ts";
+import { admit } from "../../testing/admit.ts";
 import { sample } from "../testing/samples.ts";
 import {
   type FoundIdentity,

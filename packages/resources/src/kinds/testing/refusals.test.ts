@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { admit } from "../../admission/admit.ts";
 import { objectSchema } from "../../crd/crd.ts";
+import { admit } from "../../testing/admit.ts";
 import { nodesOf } from "../../testing/schema-nodes.ts";
 import { DEFINITIONS } from "../definitions.ts";
 import { REFUSALS, type Refusal } from "./refusals.ts";
