@@ -8,8 +8,9 @@ import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { clientRoutes, generation2Page, referencePage } from "../packages/api/src/derived-files.ts";
-import { crdFiles, schemaModule } from "../packages/resources/src/crd/crd.ts";
+import { crdFiles } from "../packages/resources/src/crd/crd.ts";
 import { resourceReference } from "../packages/resources/src/crd/reference-page.ts";
+import { schemaModule } from "../packages/resources/src/crd/schema-module.ts";
 import { DEFINITIONS } from "../packages/resources/src/kinds/definitions.ts";
 import { configReference } from "../packages/router-config/src/reference.ts";
 import { chartReadme } from "./charts/chart-readme.ts";

@@ -83,6 +83,18 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/delete.ts")).configureDelete,
   },
   {
+    name: "apply",
+    group: ENTITIES,
+    summary: "make the network as files declare it",
+    load: async () => (await import("./commands/apply.ts")).configureApply,
+  },
+  {
+    name: "diff",
+    group: ENTITIES,
+    summary: "show what apply would change",
+    load: async () => (await import("./commands/diff.ts")).configureDiff,
+  },
+  {
     name: "explain",
     group: ENTITIES,
     summary: "describe kinds and their fields",

@@ -32,6 +32,13 @@ export class UsageError extends CommandError {
   }
 }
 
+/** A command that has printed all there is to say, and ends with another status than `Done`. */
+export class QuietEnd extends CommandError {
+  constructor(status: ExitStatus) {
+    super("", status);
+  }
+}
+
 /** What a message says after an unknown word: the nearest known one, or else `otherwise`. */
 export function wordHint(word: string, known: readonly string[], otherwise: string): string {
   const nearest = nearestName(word, known);

@@ -3,7 +3,7 @@ import { errorText } from "@sallyport/async";
 import { productVersion } from "@sallyport/program/build-info";
 import type { CommandContext } from "./context.ts";
 import { becomeDaemon, isDaemon } from "./daemons.ts";
-import { CommandError, ExitStatus } from "./errors.ts";
+import { CommandError, ExitStatus, QuietEnd } from "./errors.ts";
 import { runProgram } from "./program.ts";
 import { visible } from "./terminal/visible.ts";
 
@@ -22,6 +22,7 @@ export async function main(args: readonly string[], context: CommandContext): Pr
     return await runProgram(line, context, productVersion(import.meta.url));
   } catch (error) {
     if (context.signal.aborted) return INTERRUPTED;
+    if (error instanceof QuietEnd) return error.status;
     context.stderr.write(`sallyport: ${visible(errorText(error))}\n`);
     if (context.env.SALLYPORT_DEBUG) context.stderr.write(`${(error as Error).stack}\n`);
     return await statusOf(error);

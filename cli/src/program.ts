@@ -18,8 +18,8 @@ Environment:
 
 Exit status:
   0  done
-  1  failed, or refused by the controller
-  2  wrong command line
+  1  failed, or refused by the controller; diff: something differs
+  2  wrong command line; diff: it failed
   3  no such entity
   4  not logged in, or the login was refused
   5  the controller cannot be reached

@@ -143,7 +143,7 @@ function cliRules(): DependencyRule[] {
     layer("network", ["terminal/"], "logins and calls know no kind of entity"),
     layer("entities", ["kinds/", "network/"], "entities are found and changed without being shown"),
     layer("fields", ["kinds/", "terminal/"], "options are read before a network is known"),
-    layer("declared", ["kinds/", "terminal/", "network/"], "files of resources are read and carried out without being shown"),
+    layer("declared", ["kinds/", "terminal/", "network/"], "files of resources are carried out without a command"),
     layer("editing", ["kinds/", "entities/"], "texts and editors know no command"),
     layer(
       "ping",

@@ -27,7 +27,7 @@ export async function optionOffer(
   if (name === "output") return FORMATS.map((text) => ({ text }));
   const field = fields && settableFields(fields.kind, fields.purpose).find((each) => optionName(each) === name);
   if (field !== undefined && fields !== undefined) return await fieldOffer(field, fields.kind, asked, context);
-  return ["cert", "key", "ca", "identity", "password-file", "token-file"].includes(name) ? FILES : [];
+  return ["filename", "cert", "key", "ca", "identity", "password-file", "token-file"].includes(name) ? FILES : [];
 }
 
 async function fieldOffer(field: Field, kind: Kind, asked: Asked, context: CommandContext): Promise<Offer> {

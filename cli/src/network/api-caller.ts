@@ -20,6 +20,8 @@ export interface ApiRequest {
   /** Sent as JSON. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Begins a session: a refusal of it is no end of one. */
+  readonly isLogin?: true;
 }
 
 export interface ApiAnswer {
@@ -53,6 +55,8 @@ export class ApiCaller {
   #credential: ApiCredential | undefined;
   /** Begins a new session after the controller refused the old one; undefined when it cannot. */
   #renew: (() => Promise<string | undefined>) | undefined;
+  /** Under way, or done: calls side by side meet the end of a session together. */
+  #renewal: Promise<string | undefined> | undefined;
 
   constructor({ controller, ca, cert, key }: Endpoint, signal: AbortSignal) {
     const tls: HttpsOptions["tls"] = controllerTrust(ca ?? "");
@@ -65,7 +69,7 @@ export class ApiCaller {
     return this.#base;
   }
 
-  /** @param renew called once per refused call, for the token of a new session */
+  /** @param renew called once, for the token of a new session, when a call was refused */
   useSession(token: string, renew?: () => Promise<string | undefined>): void {
     this.#credential = { kind: "session", token };
     this.#renew = renew;
@@ -74,10 +78,11 @@ export class ApiCaller {
   /** The answer whatever its status. @throws CommandError `Unreachable` */
   async send(request: ApiRequest): Promise<ApiAnswer> {
     const answer = await this.#send(request);
-    if (answer.status !== 401 || this.#renew === undefined) return answer;
+    if (answer.status !== 401 || request.isLogin === true) return answer;
     const renew = this.#renew;
     this.#renew = undefined;
-    const token = await renew();
+    this.#renewal ??= renew?.();
+    const token = await this.#renewal;
     if (token === undefined) return answer;
     this.#credential = { kind: "session", token };
     return await this.#send(request);

@@ -52,7 +52,7 @@ async function begin(caller: ApiCaller, proof: Proof): Promise<NewSession> {
   const headers = method === "ext-jwt" ? { authorization: `Bearer ${proof.token}` } : {};
   try {
     const path = `${MANAGEMENT_API}/authenticate`;
-    const { data } = await caller.json({ method: "POST", path, query: { method }, body, headers });
+    const { data } = await caller.json({ method: "POST", path, query: { method }, body, headers, isLogin: true });
     return data as NewSession;
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 401) throw error;
@@ -76,7 +76,8 @@ async function proveCode(caller: ApiCaller, context: CommandContext): Promise<vo
     const code = (await ask(question, context)).trim();
     if (code === "") continue;
     try {
-      await caller.json({ method: "POST", path: `${MANAGEMENT_API}/authenticate/mfa`, body: { code } });
+      const path = `${MANAGEMENT_API}/authenticate/mfa`;
+      await caller.json({ method: "POST", path, body: { code }, isLogin: true });
       return;
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== "MFA_INVALID_TOKEN") throw error;

@@ -33,6 +33,7 @@ export {
   missingText,
   type Reference,
   type Referenced,
+  type Resolution,
   type ResolvedReferences,
   resolveReferences,
 } from "./entity/references.ts";

@@ -1,7 +1,7 @@
 /** Brings entities of a network into the state that resources declare, by calls of the Management API. */
 export { type Collection, EntityReader, writable } from "./entity/collection.ts";
 export { RequestBatch } from "./entity/request-batch.ts";
-export { EntitySync, type KnownEntity, type RemovalResult, type SyncResult } from "./entity/sync.ts";
+export { EntitySync, type KnownEntity, type ReaderOf, type RemovalResult, type SyncResult } from "./entity/sync.ts";
 export { authPolicies } from "./kinds/auth-policy/entity.ts";
 export { edgeRouters, routerBody } from "./kinds/edge-router/entity.ts";
 export { edgeRouterPolicies } from "./kinds/edge-router-policy/entity.ts";

@@ -113,12 +113,9 @@ class ApiTransport {
     return result(route, await this.#https.send(url, { method, headers, body, isRepeatable, signal }), url);
   }
 
-  #url({ path: template }: Route, input: AnyInput): URL {
-    const path = template.replaceAll(/\{(\w+)\}/g, (_whole, name: string) =>
-      encodeURIComponent(input.params?.[name] ?? ""),
-    );
+  #url(route: Route, input: AnyInput): URL {
     const url = new URL(this.#base);
-    url.pathname += path;
+    url.pathname += pathOf(route, input.params);
     for (const [name, value] of Object.entries(input.query ?? {})) {
       for (const each of Array.isArray(value) ? value : [value]) {
         if (each !== undefined) url.searchParams.append(name, String(each));
@@ -126,6 +123,11 @@ class ApiTransport {
     }
     return url;
   }
+}
+
+/** The path of an operation below the base path of its API. */
+export function pathOf({ path }: Pick<Route, "path">, params: Readonly<Record<string, string>> = {}): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_whole, name: string) => encodeURIComponent(params[name] ?? ""));
 }
 
 function payload({ body, textType }: Route, input: AnyInput): { body?: Buffer; type?: string } {

@@ -10,6 +10,7 @@ export {
   createClient,
   credentialHeaders,
   listAll,
+  pathOf,
 } from "./client.ts";
 export type { Connect } from "./connect.ts";
 export { ROUTES } from "./generated/routes.ts";

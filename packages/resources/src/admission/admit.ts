@@ -2,6 +2,8 @@ import type { StructuralNode } from "../crd/crd.ts";
 import { fieldOf, isObject, itemOf, type Position, type Problem, TOP } from "./position.ts";
 import { brokenRules } from "./rules.ts";
 
+export type { ObjectPath, Problem } from "./position.ts";
+
 /**
  * What an API server makes of an object of our kinds, in this process: strict about unknown fields, fills in defaults,
  * checks schema and rules, in its words. The real one has the last word (`e2e/cluster`).
@@ -44,6 +46,8 @@ function withDefaults(node: StructuralNode, value: unknown): unknown {
   }
   if (!isObject(value)) return value;
   for (const [name, child] of Object.entries(node.properties ?? {})) {
+    // As good as none: none of our fields may be null.
+    if (value[name] === null) delete value[name];
     if (value[name] === undefined && child.default !== undefined) value[name] = structuredClone(child.default);
     if (value[name] !== undefined) value[name] = withDefaults(child, value[name]);
   }

@@ -103,27 +103,6 @@ export function crdFiles(kinds: readonly KindDefinition[]): Map<string, string> 
   return new Map([...files, ["kustomization.yaml", yaml(kustomization)]]);
 }
 
-/** The schemas of whole objects as a module of data: whoever checks files of users needs none of what they are made with. */
-export function schemaModule(kinds: readonly KindDefinition[]): string {
-  const entries = kinds.map((kind) => `  ${kind.kind}: ${JSON.stringify(undescribed(objectSchema(kind)))},\n`);
-  return `// Made from the schemas of the kinds: \`npm run generate\`.
-import type { StructuralNode } from "../crd/crd.ts";
-
-/** Schemas of whole objects by kind, without descriptions. */
-export const SCHEMAS: Readonly<Record<string, StructuralNode>> = {\n${entries.join("")}};\n`;
-}
-
-function undescribed(node: StructuralNode): StructuralNode {
-  const { description: _, properties, items, additionalProperties, ...rest } = node;
-  const fields = Object.entries(properties ?? {}).map(([name, child]) => [name, undescribed(child)] as const);
-  return {
-    ...rest,
-    ...(properties && { properties: Object.fromEntries(fields) }),
-    ...(items && { items: undescribed(items) }),
-    ...(additionalProperties && { additionalProperties: undescribed(additionalProperties) }),
-  };
-}
-
 /** A node of a structural schema: the part of OpenAPI v3 that a CRD may use, and that our kinds do. */
 export interface StructuralNode {
   readonly description?: string;

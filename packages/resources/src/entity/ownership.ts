@@ -13,6 +13,11 @@ export const OWNER_TAGS = {
   ordinal: "sallyport-ordinal",
   /** JSON list of the user's tags that we wrote, so that one that leaves the spec leaves the entity. */
   userTags: "sallyport-user-tags",
+  /** What an owner without an object in a cluster has to remember of its resource: JSON object of its labels, and how it is to be deleted. */
+  labels: "sallyport-labels",
+  deletionPolicy: "sallyport-deletion-policy",
+  /** The resource has given the entity configs of its own, which are no part of the entity. */
+  serviceConfigs: "sallyport-service-configs",
 } as const;
 
 const OWN_KEYS: ReadonlySet<string> = new Set(Object.values(OWNER_TAGS));
@@ -30,6 +35,8 @@ export interface Owner {
   readonly uid: string;
   /** Of a resource that stands for several entities: which of them. */
   readonly ordinal?: number | undefined;
+  /** Further tags of {@link OWNER_TAGS} that the owner keeps on the entity. */
+  readonly marks?: Readonly<Record<string, string>>;
 }
 
 interface Owning {
@@ -51,6 +58,7 @@ export function tagsOf(owner: Owner): Record<string, string> {
     [OWNER_TAGS.name]: owner.name,
     [OWNER_TAGS.uid]: owner.uid,
     ...(owner.ordinal === undefined ? {} : { [OWNER_TAGS.ordinal]: String(owner.ordinal) }),
+    ...owner.marks,
   };
 }
 

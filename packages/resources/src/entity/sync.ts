@@ -66,6 +66,9 @@ export type RemovalResult =
   | { readonly state: "gone" | "released" }
   | { readonly state: "blocked"; readonly message: string };
 
+/** How entities are found. */
+export type ReaderOf<Found extends FoundEntity> = Pick<EntityReader<Found>, "byId" | "byOwnerOrName" | "byOwner">;
+
 /** So many attempts: a change may lose the race with another client that deletes the entity. */
 const ATTEMPTS = 3;
 
@@ -76,20 +79,32 @@ const ATTEMPTS = 3;
 export class EntitySync<Spec extends EntitySpec, Fields extends object, Found extends FoundEntity, More> {
   readonly #kind: EntityKind<Spec, Fields, Found, More>;
   readonly #collection: Collection<Fields, Found>;
-  readonly #reader: EntityReader<Found>;
+  readonly #reader: ReaderOf<Found>;
 
   /** @param reader shared by all that sync the same kind */
   constructor(
     kind: EntityKind<Spec, Fields, Found, More>,
     collection: Collection<Fields, Found>,
-    reader = new EntityReader<Found>(collection),
+    reader: ReaderOf<Found> = new EntityReader<Found>(collection),
   ) {
     this.#kind = kind;
     this.#collection = collection;
     this.#reader = reader;
   }
 
-  /** @throws what {@link failureOf} explains */
+  /** What {@link sync} would do. @throws as it does */
+  async look(
+    client: ManagementClient,
+    resource: EntityResource<Spec>,
+    known: KnownEntity,
+    surroundings: Surroundings & More,
+    signal: AbortSignal,
+  ): Promise<{ readonly observed: Observed<Found> | undefined; readonly plan: EntityPlan<Fields> }> {
+    const observed = await this.#observe(client, resource, known, surroundings.owner, signal);
+    return { observed, plan: planEntity(this.#kind, resource, surroundings, observed) };
+  }
+
+  /** @throws ApiError, ApiTransportError and what the client throws */
   async sync(
     client: ManagementClient,
     resource: EntityResource<Spec>,
@@ -99,12 +114,11 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
   ): Promise<SyncResult<Found>> {
     const notes: SyncNote[] = [];
     for (let attempt = 1; ; attempt++) {
-      const observed = await this.#observe(client, resource, known, surroundings.owner, o.signal);
+      const { observed, plan } = await this.look(client, resource, known, surroundings, o.signal);
       if (known.id !== undefined && !known.wasObserved && observed?.entity.id !== known.id && attempt === 1) {
         const note = `${this.#kind.noun} ${nameOf(resource)} (${known.id}) is no longer in the network: another client deleted it`;
         notes.push({ type: "Warning", reason: "DeletedExternally", note });
       }
-      const plan = planEntity(this.#kind, resource, surroundings, observed);
       try {
         return {
           ...(await this.#carryOut(client, resource, surroundings, plan, observed?.entity, known, o, notes)),

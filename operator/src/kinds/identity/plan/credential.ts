@@ -41,7 +41,7 @@ export function wantedCredential({ metadata, spec }: Asking): WantedCredential {
     const secretName = enrollment.secretName ?? `${metadata.name}-identity`;
     return { kind: "identity", secretName, tokenLifeMs, renewBeforeMs: milliseconds(enrollment.renewBefore) };
   }
-  const invitation = invitationOf(enrollment);
+  const invitation = invitationOf(spec);
   if (invitation === undefined) return { kind: "none" };
   return { kind: "token", invitation, secretName: enrollment.secretName ?? `${metadata.name}-enrollment`, tokenLifeMs };
 }

@@ -8,6 +8,16 @@ export type Invitation =
 
 /** How a spec wants an identity invited; undefined: not at all. */
 export function invitationOf({
+  enrollment,
+  externalId,
+  managementPolicy,
+}: Pick<IdentitySpec, "enrollment" | "externalId" | "managementPolicy">): Invitation | undefined {
+  if (managementPolicy === "Observe") return undefined;
+  if (enrollment !== undefined) return invitationBy(enrollment);
+  return externalId === undefined ? { method: "ott" } : undefined;
+}
+
+function invitationBy({
   method,
   caId,
   username,
