@@ -86,13 +86,19 @@ export const COMMANDS: readonly CommandEntry[] = [
     name: "apply",
     group: ENTITIES,
     summary: "make the network as files declare it",
-    load: async () => (await import("./commands/apply.ts")).configureApply,
+    load: async () => (await import("./commands/declared/apply.ts")).configureApply,
   },
   {
     name: "diff",
     group: ENTITIES,
     summary: "show what apply would change",
-    load: async () => (await import("./commands/diff.ts")).configureDiff,
+    load: async () => (await import("./commands/declared/diff.ts")).configureDiff,
+  },
+  {
+    name: "export",
+    group: ENTITIES,
+    summary: "print the network as files for apply",
+    load: async () => (await import("./commands/declared/export.ts")).configureExport,
   },
   {
     name: "explain",

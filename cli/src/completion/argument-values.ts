@@ -26,6 +26,8 @@ export async function argumentOffer(place: ArgumentPlace, asked: Asked, context:
   switch (argument) {
     case "kind":
       return command === "explain" ? await explainOffer(asked.begin) : kinds(command);
+    case "kinds":
+      return await declarable(given);
     case "name":
     case "names": {
       const kind = KINDS.find((each) => wordsOf(each).includes(given[0]?.toLowerCase() ?? ""));
@@ -50,6 +52,13 @@ function kinds(command: string): Candidate[] {
   const able = ACTIONS[command] === undefined ? KINDS : kindsWith(ACTIONS[command]);
   // `get` reads better in the plural.
   return able.map(({ name, plural, summary }) => ({ text: command === "get" ? plural : name, description: summary }));
+}
+
+/** Kinds that files can declare. */
+async function declarable(given: readonly string[]): Promise<Candidate[]> {
+  const { DECLARED_KINDS } = await import("../declared/declared-kinds.ts");
+  const names = DECLARED_KINDS.map(({ shownAs }) => shownAs);
+  return kinds("create").filter(({ text }) => names.includes(text) && !given.includes(text));
 }
 
 /** Kinds, and behind the point the fields. */

@@ -18,7 +18,10 @@ async function offered(...words: string[]): Promise<string[]> {
 describe("completion", () => {
   it.each([
     [["ge"], ["get"]],
-    [["help", "exp"], ["explain"]],
+    [
+      ["help", "exp"],
+      ["export", "explain"],
+    ],
     [["nonsense", ""], []],
     [["get", "service-p"], ["service-policies"]],
     [
@@ -55,6 +58,14 @@ describe("completion", () => {
       ["/fabric/v1/links", "/fabric/v1/links/"],
     ],
     [["login", "--ca", ""], [":files"]],
+    [["apply", "-f", ""], [":files"]],
+    [["diff", "-R", "--filename", "a.yml", "-f", "b"], [":files"]],
+    [["apply", "--pr"], ["--prune"]],
+    [["apply", "--role-scope", "N"], ["Namespaced"]],
+    [
+      ["export", "service", "service-"],
+      ["service-edge-router-policy", "service-policy"],
+    ],
     [["create", "config", "c", "--data", "@"], [":files"]],
     [["get", "services", ""], []],
     [["get", "services", "-w", "--no-headings", "-n", ""], []],

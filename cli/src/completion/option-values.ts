@@ -24,6 +24,7 @@ export async function optionOffer(
 ): Promise<Offer> {
   const name = option.long?.slice(2) ?? "";
   if (name === "network") return (await new NetworkStore(context.env).names()).map((text) => ({ text }));
+  if (option.argChoices !== undefined) return option.argChoices.map((text) => ({ text }));
   if (name === "output") return FORMATS.map((text) => ({ text }));
   const field = fields && settableFields(fields.kind, fields.purpose).find((each) => optionName(each) === name);
   if (field !== undefined && fields !== undefined) return await fieldOffer(field, fields.kind, asked, context);

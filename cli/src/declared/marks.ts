@@ -1,8 +1,5 @@
 /** How entities are known as those of files that were applied. */
-import { OWNER_TAGS, type Owner, type Tags } from "@sallyport/resources";
-
-/** In place of a cluster: entities of the operator have the id of theirs. */
-export const COMMAND_LINE = "command-line";
+import { COMMAND_LINE, OWNER_TAGS, type Owner, type Tags } from "@sallyport/resources";
 
 export const STANDARD_NAMESPACE = "default";
 

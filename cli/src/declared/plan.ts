@@ -137,7 +137,11 @@ async function planOne(
   const found = observed?.entity;
   const title = ordinal === undefined ? titleOf(declared) : `${titleOf(declared)}-${ordinal}`;
   const step = { declared, resource, owner: around.owner, title, found };
-  if (plan.action === "conflict" && found !== undefined && isAsDeclared(declared, resource, around, found))
+  if (
+    plan.action === "conflict" &&
+    found !== undefined &&
+    (await isAsDeclared(declared, resource, around, found, state))
+  )
     return { ...step, outcome: "kept", changes: [] };
   if (plan.action === "conflict") return { problem: conflictText(plan.message) };
   if (plan.action === "wait") return { problem: plan.message };
@@ -195,14 +199,22 @@ export function surroundingsOf(
   return { problem: `spec.type: the network has no config type '${type}': ${hint}` };
 }
 
-/** Whether an entity of another owner, or of none, has all that the resource asks for: then there is nothing to quarrel about. */
-function isAsDeclared(declared: Declared, resource: EntityResource, around: Surroundings & object, found: FoundEntity) {
+/** Whether an entity of another owner, or of none, has all that the resource asks for: then there is nothing to refuse. */
+async function isAsDeclared(
+  declared: Declared,
+  resource: EntityResource,
+  around: Surroundings & object,
+  found: FoundEntity,
+  state: NetworkState,
+): Promise<boolean> {
   const observing = { ...resource, spec: { ...resource.spec, managementPolicy: "Observe" as const } };
   const plan = planEntity(declared.kind.entity, observing, around, { entity: found, by: "name" });
   const hasTags = Object.entries(declared.resource.spec.tags ?? {}).every(
     ([key, value]) => found.tags?.[key] === value,
   );
-  return plan.action === "none" && plan.differences.length === 0 && plan.missing.length === 0 && hasTags;
+  if (plan.action !== "none" || plan.differences.length > 0 || plan.missing.length > 0 || !hasTags) return false;
+  if (declared.kind.kind !== "Identity") return true;
+  return identityChanges(await identitySteps(resource, found, around.references, state)).length === 0;
 }
 
 /** The planner's words are for those who write to a cluster. */

@@ -56,7 +56,8 @@ export async function documentText(value: unknown, format: DocumentFormat, isTer
 /** YAML that is safe on a terminal and reads back as the same value. */
 export async function yamlText(value: unknown): Promise<string> {
   const { Document, visit, Scalar } = await import("yaml");
-  const document = new Document(value, { aliasDuplicateObjects: false });
+  // Texts that YAML 1.1 reads as something else, such as `no`, are in quotation marks: tools of clusters read that.
+  const document = new Document(value, { aliasDuplicateObjects: false, compat: "yaml-1.1" });
   visit(document, {
     Scalar(_key, node) {
       // Between double quotation marks there are escapes.

@@ -4,6 +4,7 @@
  */
 export { amountOf } from "./amount.ts";
 export {
+  COMMAND_LINE,
   isOurs,
   OWNER_TAGS,
   type Owner,
@@ -39,11 +40,11 @@ export {
 } from "./entity/references.ts";
 export * from "./group.ts";
 export type { BaseStatus, Resource } from "./kind-definition.ts";
-export { authPolicy } from "./kinds/auth-policy/entity.ts";
+export { authPolicy, type FoundAuthPolicy } from "./kinds/auth-policy/entity.ts";
 export type { AuthPolicyResource } from "./kinds/auth-policy/schema.ts";
 export { type EdgeRouterFields, edgeRouter, type FoundEdgeRouter, ofOrdinal } from "./kinds/edge-router/entity.ts";
 export type { EdgeRouterResource, EdgeRouterSpec, RouterStatus } from "./kinds/edge-router/schema.ts";
-export { edgeRouterPolicy } from "./kinds/edge-router-policy/entity.ts";
+export { edgeRouterPolicy, type FoundEdgeRouterPolicy } from "./kinds/edge-router-policy/entity.ts";
 export type { EdgeRouterPolicyResource } from "./kinds/edge-router-policy/schema.ts";
 export {
   DISABLED,
@@ -60,13 +61,16 @@ export {
 export { type Invitation, invitationOf } from "./kinds/identity/invitation.ts";
 export type { IdentityResource, IdentitySpec, IdentityStatus } from "./kinds/identity/schema.ts";
 export type { ExternalNetwork, ManagedNetwork, NetworkResource, NetworkStatus } from "./kinds/network/schema.ts";
-export { overlayService } from "./kinds/overlay-service/entity.ts";
+export { type FoundOverlayService, overlayService } from "./kinds/overlay-service/entity.ts";
 export type { OverlayServiceResource } from "./kinds/overlay-service/schema.ts";
-export { postureCheck } from "./kinds/posture-check/entity.ts";
+export { type FoundPostureCheck, postureCheck } from "./kinds/posture-check/entity.ts";
 export type { PostureCheckResource } from "./kinds/posture-check/schema.ts";
-export { type ConfigSurroundings, serviceConfig } from "./kinds/service-config/entity.ts";
+export { type ConfigSurroundings, type FoundConfig, serviceConfig } from "./kinds/service-config/entity.ts";
 export type { ServiceConfigResource } from "./kinds/service-config/schema.ts";
-export { serviceEdgeRouterPolicy } from "./kinds/service-edge-router-policy/entity.ts";
+export {
+  type FoundServiceEdgeRouterPolicy,
+  serviceEdgeRouterPolicy,
+} from "./kinds/service-edge-router-policy/entity.ts";
 export type { ServiceEdgeRouterPolicyResource } from "./kinds/service-edge-router-policy/schema.ts";
-export { servicePolicy } from "./kinds/service-policy/entity.ts";
+export { type FoundServicePolicy, servicePolicy } from "./kinds/service-policy/entity.ts";
 export type { ServicePolicyResource } from "./kinds/service-policy/schema.ts";

@@ -22,6 +22,9 @@ export const OWNER_TAGS = {
 
 const OWN_KEYS: ReadonlySet<string> = new Set(Object.values(OWNER_TAGS));
 
+/** In place of a cluster: what owns the entities of files that `sallyport apply` has applied. */
+export const COMMAND_LINE = "command-line";
+
 /** Tags as the API has them; OpenZiti writes `null` for no tags. */
 export type Tags = Readonly<Record<string, string | boolean | number | null>>;
 
@@ -70,10 +73,12 @@ export function ownerFilter({ uid, ordinal }: Owner): string {
 
 /**
  * `ours`: it is the owner's. `predecessor`: it was left behind by a resource of the same place that does not exist any
- * more, since two can't share one name. `foreign`: another resource, of this cluster or another, has it. `unowned`: no operator has it.
+ * more, since two can't share one name. `foreign`: another resource, of this cluster or another, has it. `file`: it is of a file that was applied without a cluster.
+ * `unowned`: nothing has it.
  */
 export type Ownership =
   | { readonly kind: "ours" | "predecessor" | "unowned" }
+  | { readonly kind: "file"; readonly owner: string }
   | { readonly kind: "foreign"; readonly owner: string };
 
 export function ownershipOf(tags: Tags | null | undefined, owner: Owner): Ownership {
@@ -86,6 +91,8 @@ export function ownershipOf(tags: Tags | null | undefined, owner: Owner): Owners
   if (isSamePlace.every(fits)) return { kind: "predecessor" };
   const text = (key: string): string => String(given[key] ?? "?");
   const place = `${text(OWNER_TAGS.kind)} ${text(OWNER_TAGS.namespace)}/${text(OWNER_TAGS.name)}`;
+  if (given[OWNER_TAGS.cluster] === COMMAND_LINE && owner.cluster !== COMMAND_LINE)
+    return { kind: "file", owner: place };
   return { kind: "foreign", owner: `${place} of cluster ${text(OWNER_TAGS.cluster)}` };
 }
 

@@ -9,7 +9,7 @@ import { servicePolicy } from "../kinds/service-policy/entity.ts";
 import { servicePolicyDefinition } from "../kinds/service-policy/schema.ts";
 import { sample } from "../kinds/testing/samples.ts";
 import { admit } from "../testing/admit.ts";
-import { mergedTags, type Tags, tagsOf } from "./ownership.ts";
+import { COMMAND_LINE, mergedTags, type Tags, tagsOf } from "./ownership.ts";
 import {
   bareHex,
   type EntityKind,
@@ -99,6 +99,12 @@ describe("a service that is not in the network", () => {
   });
 });
 
+/** As `sallyport apply` leaves an entity. */
+const OF_FILE: Tags = tagsOf({
+  ...{ ...OWNER, cluster: COMMAND_LINE, uid: "command-line/Sample/default/sample" },
+  marks: { "sallyport-labels": "{}" },
+});
+
 describe("an entity that was found", () => {
   const cases: [string, Tags | null, FoundBy, Spec, string][] = [
     ["ours, by tag", tagsOf(OWNER), "tag", {}, "patch"],
@@ -112,6 +118,9 @@ describe("an entity that was found", () => {
     ["another's, by name, to be adopted", FOREIGN, "name", { managementPolicy: "Adopt" }, "NameConflict"],
     ["another's, to be imported", FOREIGN, "import", { importId: "s1" }, "OwnedByAnother"],
     ["another's by now, by the status", FOREIGN, "id", {}, "OwnedByAnother"],
+    ["of a file, by name", OF_FILE, "name", {}, "NameConflict"],
+    ["of a file, by name, to be adopted", OF_FILE, "name", { managementPolicy: "Adopt" }, "adopt"],
+    ["of a file, to be imported", OF_FILE, "import", { importId: "s1" }, "adopt"],
     ["nobody's, only observed", null, "name", { managementPolicy: "Observe" }, "none"],
     ["another's, only observed", FOREIGN, "name", { managementPolicy: "Observe" }, "none"],
   ];
@@ -133,6 +142,12 @@ describe("an entity that was found", () => {
     expect(conflict).toMatchObject({ message: expect.stringContaining("spec.managementPolicy to Adopt") });
     const owned = planEntity(overlayService, service(), surroundings(), { entity: found(FOREIGN), by: "name" });
     expect(owned).toMatchObject({ message: expect.stringContaining("belongs to Sample default/other of cluster c-1") });
+    const ofFile = planEntity(overlayService, service(), surroundings(), { entity: found(OF_FILE), by: "name" });
+    expect(ofFile).toMatchObject({
+      message: expect.stringMatching(
+        /is of the file of Sample default\/sample: set .* spec\.managementPolicy to Adopt/,
+      ),
+    });
   });
 
   test("gets back a name that a user changed", () => {

@@ -244,8 +244,9 @@ function claimOn(
   if (ownership.kind === "unowned") {
     // The status says that it was ours: another client took the tags away.
     if (by === "id" || by === "tag") return "ours";
-    if (by === "import" || resource.spec.managementPolicy === "Adopt") return "adopt";
   }
+  const isFree = ownership.kind === "unowned" || ownership.kind === "file";
+  if (isFree && (by === "import" || resource.spec.managementPolicy === "Adopt")) return "adopt";
   const reason = by === "name" ? "NameConflict" : "OwnedByAnother";
   return { action: "conflict", reason, message: conflictText(noun, entity, ownership) };
 }
@@ -254,7 +255,8 @@ function conflictText(noun: string, { id, name }: FoundEntity, ownership: Owners
   if (ownership.kind === "foreign") {
     return `${noun} ${name} (${id}) belongs to ${ownership.owner}: choose another name, or let that resource go with deletionPolicy Orphan`;
   }
-  return `a ${noun} called ${name} (${id}) exists and belongs to no resource: set spec.importId to its id or spec.managementPolicy to Adopt to take it over, or choose another name`;
+  const whose = ownership.kind === "file" ? `is of the file of ${ownership.owner}` : "belongs to no resource";
+  return `a ${noun} called ${name} (${id}) exists and ${whose}: set spec.importId to its id or spec.managementPolicy to Adopt to take it over, or choose another name`;
 }
 
 function differing<Spec extends EntitySpec, Fields extends object, Found extends FoundEntity, More>(

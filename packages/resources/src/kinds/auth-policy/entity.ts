@@ -40,7 +40,7 @@ interface AuthPolicyFields {
   readonly secondary: { readonly requireTotp: boolean; readonly requireExtJwtSigner?: string };
 }
 
-interface FoundAuthPolicy extends FoundEntity {
+export interface FoundAuthPolicy extends FoundEntity {
   readonly primary: {
     readonly cert: CertificateLogin;
     readonly extJwt: Omit<TokenLogin, "allowedSigners"> & { readonly allowedSigners?: readonly string[] | null };

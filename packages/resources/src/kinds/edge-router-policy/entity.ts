@@ -9,7 +9,7 @@ interface EdgeRouterPolicyFields {
   readonly identityRoles: readonly string[];
 }
 
-interface FoundEdgeRouterPolicy extends FoundEntity {
+export interface FoundEdgeRouterPolicy extends FoundEntity {
   readonly semantic: string;
   readonly edgeRouterRoles?: readonly string[] | null;
   readonly identityRoles?: readonly string[] | null;

@@ -7,7 +7,7 @@ interface ConfigFields {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-interface FoundConfig extends FoundEntity {
+export interface FoundConfig extends FoundEntity {
   readonly configTypeId: string;
   readonly data?: Readonly<Record<string, unknown>> | null;
 }

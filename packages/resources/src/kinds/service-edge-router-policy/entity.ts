@@ -9,7 +9,7 @@ interface ServiceEdgeRouterPolicyFields {
   readonly serviceRoles: readonly string[];
 }
 
-interface FoundServiceEdgeRouterPolicy extends FoundEntity {
+export interface FoundServiceEdgeRouterPolicy extends FoundEntity {
   readonly semantic: string;
   readonly edgeRouterRoles?: readonly string[] | null;
   readonly serviceRoles?: readonly string[] | null;

@@ -11,7 +11,7 @@ interface ServicePolicyFields {
   readonly postureCheckRoles: readonly string[];
 }
 
-interface FoundServicePolicy extends FoundEntity {
+export interface FoundServicePolicy extends FoundEntity {
   readonly type: string;
   readonly semantic: string;
   readonly identityRoles?: readonly string[] | null;

@@ -1,9 +1,9 @@
-import type { CommandContext } from "../context.ts";
-import { CommandError, UsageError } from "../errors.ts";
-import { withNetwork } from "../network/open-network.ts";
-import { canAsk, confirm } from "../terminal/questions.ts";
-import { visible } from "../terminal/visible.ts";
-import type { Configure } from "./configure.ts";
+import type { CommandContext } from "../../context.ts";
+import { CommandError, UsageError } from "../../errors.ts";
+import { withNetwork } from "../../network/open-network.ts";
+import { canAsk, confirm } from "../../terminal/questions.ts";
+import { visible } from "../../terminal/visible.ts";
+import type { Configure } from "../configure.ts";
 import {
   type DeclaredOptions,
   declaredBy,
@@ -54,7 +54,7 @@ async function apply(plan: Planned, network: string, { yes }: ApplyOptions, cont
     const titles = deletions.map(({ title }) => visible(title)).join(", ");
     if (!(await confirm(`Delete ${titles} of ${network}?`, context))) throw new CommandError("nothing was changed");
   }
-  const { Carrier, hasWork } = await import("../declared/carry-out.ts");
+  const { Carrier, hasWork } = await import("../../declared/carry-out.ts");
   let failures = 0;
   const counts = new Map<string, number>();
   const count = (what: string): void => void counts.set(what, (counts.get(what) ?? 0) + 1);

@@ -1,16 +1,16 @@
 /** What `apply` and `diff` have in common: files, options, and the way to a plan. */
 import { type Command, Option } from "commander";
-import type { CommandContext } from "../context.ts";
-import type { Deletion } from "../declared/deletions.ts";
-import type { Finding } from "../declared/documents.ts";
-import type { Declared } from "../declared/manifests.ts";
-import type { Labels } from "../declared/marks.ts";
-import type { NetworkState } from "../declared/network-state.ts";
-import type { Plan, PlanOptions } from "../declared/plan.ts";
-import { CommandError, UsageError } from "../errors.ts";
-import type { ApiCaller } from "../network/api-caller.ts";
-import { visible } from "../terminal/visible.ts";
-import { type NetworkOption, withNetworkOption } from "./shared-options.ts";
+import type { CommandContext } from "../../context.ts";
+import type { Deletion } from "../../declared/deletions.ts";
+import type { Finding } from "../../declared/documents.ts";
+import type { Declared } from "../../declared/manifests.ts";
+import type { Labels } from "../../declared/marks.ts";
+import type { NetworkState } from "../../declared/network-state.ts";
+import type { Plan, PlanOptions } from "../../declared/plan.ts";
+import { CommandError, UsageError } from "../../errors.ts";
+import type { ApiCaller } from "../../network/api-caller.ts";
+import { visible } from "../../terminal/visible.ts";
+import { type NetworkOption, withNetworkOption } from "../shared-options.ts";
 
 export interface DeclaredOptions extends NetworkOption {
   readonly filename?: readonly string[];
@@ -46,10 +46,10 @@ export async function declaredBy(
   if (filename.length === 0) throw new UsageError("no files: name them with -f FILE, or -f - for the standard input");
   if (prune === true && text === undefined)
     throw new UsageError("--prune needs -l KEY=VALUE: it deletes only what was applied with these labels");
-  const { matches, selectorOf } = await import("../declared/selector.ts");
+  const { matches, selectorOf } = await import("../../declared/selector.ts");
   const selector = text === undefined ? undefined : selectorOf(text);
-  const { readDocuments } = await import("../declared/documents.ts");
-  const { readManifests } = await import("../declared/manifests.ts");
+  const { readDocuments } = await import("../../declared/documents.ts");
+  const { readManifests } = await import("../../declared/manifests.ts");
   const read = await readDocuments(filename, recursive === true, context);
   const { declared, problems, warnings, clusterOnly } = readManifests(read.documents);
   const isSkipping = skipClusterOnly === true;
@@ -79,11 +79,11 @@ export async function planned(
   caller: ApiCaller,
   context: CommandContext,
 ): Promise<Planned> {
-  const { NetworkState } = await import("../declared/network-state.ts");
-  const { managementClient } = await import("../network/management-client.ts");
-  const { kindsFor, planAll } = await import("../declared/plan.ts");
-  const { DECLARED_KINDS } = await import("../declared/declared-kinds.ts");
-  const { deletionsOf } = await import("../declared/deletions.ts");
+  const { NetworkState } = await import("../../declared/network-state.ts");
+  const { managementClient } = await import("../../network/management-client.ts");
+  const { kindsFor, planAll } = await import("../../declared/plan.ts");
+  const { DECLARED_KINDS } = await import("../../declared/declared-kinds.ts");
+  const { deletionsOf } = await import("../../declared/deletions.ts");
   const state = new NetworkState(managementClient(caller), context.signal);
   await state.load(prune === true ? DECLARED_KINDS.map(({ kind }) => kind) : kindsFor(declared));
   const planOptions = { roleScope, adopts: adopt === true };
@@ -108,8 +108,8 @@ function printFindings(findings: readonly Finding[], { stderr }: CommandContext,
 
 /** The whole plan as text; empty when nothing is to be done. */
 export async function planText({ steps, deletions, state }: Planned): Promise<string> {
-  const { deletionText, stepText } = await import("../declared/plan-text.ts");
-  const { hasWork } = await import("../declared/carry-out.ts");
+  const { deletionText, stepText } = await import("../../declared/plan-text.ts");
+  const { hasWork } = await import("../../declared/carry-out.ts");
   const nameOf = (id: string) => state.nameOf(id);
   return [...steps.filter(hasWork).map((step) => stepText(step, nameOf)), ...deletions.map(deletionText)].join("");
 }

@@ -1,8 +1,8 @@
 import { errorText } from "@sallyport/async";
-import type { CommandContext } from "../context.ts";
-import { CommandError, ExitStatus, QuietEnd } from "../errors.ts";
-import { withNetwork } from "../network/open-network.ts";
-import type { Configure } from "./configure.ts";
+import type { CommandContext } from "../../context.ts";
+import { CommandError, ExitStatus, QuietEnd } from "../../errors.ts";
+import { withNetwork } from "../../network/open-network.ts";
+import type { Configure } from "../configure.ts";
 import { type DeclaredOptions, declaredBy, planned, planText, withDeclaredOptions } from "./declared-options.ts";
 
 const HELP = `
