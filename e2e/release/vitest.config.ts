@@ -3,7 +3,7 @@ import { project, run } from "../../scripts/vitest-defaults.ts";
 
 export default defineConfig({
   test: {
-    include: ["e2e/release/**/*.test.ts"],
+    include: ["e2e/release/*.test.ts"],
     globalSetup: ["e2e/release/setup.ts"],
     ...project,
     maxWorkers: 2,

@@ -1,6 +1,6 @@
 /** One run at a time works in a folder. */
 import { randomUUID } from "node:crypto";
-import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { link, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CommandError } from "../errors.ts";
 import { isRunning, markOf, markText, readMark } from "./process-mark.ts";
@@ -26,6 +26,20 @@ export async function lockFolder(folder: string): Promise<() => Promise<void>> {
     await rm(own, { force: true });
   }
   return async () => await rm(lock, { force: true });
+}
+
+/**
+ * Refuses a folder with files of others, among which those of a network would be lost.
+ *
+ * @param own files that a run has made before all others
+ * @throws CommandError
+ */
+export async function checkOwnFolder(folder: string, own: string): Promise<void> {
+  const files = (await readdir(folder)).filter((name) => !name.startsWith(FILE));
+  if (files.length === 0 || files.includes(own)) return;
+  throw new CommandError(
+    `${folder} has files of something else, such as ${files[0]}: choose a new folder with --dir DIR`,
+  );
 }
 
 async function isTaken(own: string, lock: string): Promise<boolean> {

@@ -14,11 +14,12 @@ export interface NetworkState {
   readonly served: readonly (ServedFolder & { readonly port: number })[];
 }
 
-const FILE = "quickstart.json";
+/** The first file of a folder. */
+export const STATE_FILE = "quickstart.json";
 
 /** @throws CommandError for a file that cannot be used */
 export async function readState(folder: string): Promise<NetworkState | undefined> {
-  const file = join(folder, FILE);
+  const file = join(folder, STATE_FILE);
   const text = await readOwn(file);
   if (text === undefined) return undefined;
   const { host, controllerPort, routerPort, isComplete, served } = valuesIn(text);
@@ -45,5 +46,5 @@ function valuesIn(text: string): Partial<Record<keyof NetworkState, unknown>> {
 }
 
 export async function writeState(folder: string, state: NetworkState): Promise<void> {
-  await writeOwn(join(folder, FILE), `${JSON.stringify(state, undefined, 2)}\n`);
+  await writeOwn(join(folder, STATE_FILE), `${JSON.stringify(state, undefined, 2)}\n`);
 }

@@ -12,7 +12,7 @@ import { ensurePassword, saveLogin } from "./administrator.ts";
 import { initController, startController } from "./controller-program.ts";
 import { earlierProgram } from "./earlier-program.ts";
 import type { Exposure, ServedFolder } from "./exposure.ts";
-import { lockFolder } from "./folder-lock.ts";
+import { checkOwnFolder, lockFolder } from "./folder-lock.ts";
 import {
   ensureMachine,
   ensurePolicies,
@@ -22,7 +22,7 @@ import {
   machineToken,
   services,
 } from "./network-entities.ts";
-import { type NetworkState, readState, writeState } from "./network-state.ts";
+import { type NetworkState, readState, STATE_FILE, writeState } from "./network-state.ts";
 import { type Places, placesIn } from "./places.ts";
 import { enrollRouter, startRouter } from "./router-program.ts";
 import { checkFolder, exposureOfFolder, SERVED_PORT, serveFolder } from "./served-folder.ts";
@@ -65,7 +65,8 @@ export async function quickstart(options: QuickstartOptions, context: CommandCon
     for (const program of programs) program.kill();
   });
   try {
-    for (const folder of options.served) await checkFolder(folder);
+    await checkOwnFolder(folder, STATE_FILE);
+    for (const each of options.served) await checkFolder(each);
     await run(options, { places, programs, servers }, { ...context, signal: stop });
   } catch (error) {
     // Only a network that is complete is stopped without an error.
@@ -108,6 +109,7 @@ async function run(
   say(`${before === undefined ? "new network" : "network"} in ${places.folder}, for others at ${state.host}`);
   await ensurePassword(places);
   await checkPorts(state, places);
+  if (before !== undefined) await warnOfHost(before, places, say);
   await initController(state, places, stop);
   await startController(state, places, stop, watch);
   say(`controller ready at https://${hostPort(state.host, state.controllerPort)}`);
@@ -214,6 +216,18 @@ async function checkPorts(state: NetworkState, { pidFile }: Places): Promise<voi
     if (why !== undefined)
       throw new CommandError(`the ${program} of this network has port ${port}, and ${why}: stop that program first`);
   }
+}
+
+/** The address of a machine can change, and a name can be given another one. */
+async function warnOfHost(
+  { host, controllerPort }: NetworkState,
+  { pidFile }: Places,
+  say: (line: string) => void,
+): Promise<void> {
+  if ((await earlierProgram(pidFile("controller"))) !== undefined) return;
+  await checkLeadsHere(host, controllerPort).catch((error: CommandError) =>
+    say(`warning: other machines may not reach this one any more: ${error.message.split(";")[0]}`),
+  );
 }
 
 async function withAnswers(exposures: readonly Exposure[]) {

@@ -229,6 +229,7 @@ describe("a quick start", () => {
       expect(existsSync(joinPath(none, "quickstart.json"))).toBe(false);
     }
     for (const [dir, message] of [
+      [folder, "has files of something else, such as"],
       ["/proc/none", "the folder /proc/none cannot be made"],
       [cli.main, "is not a folder"],
     ] as const)

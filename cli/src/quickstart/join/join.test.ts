@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { removeNames } from "./hosts-file.ts";
-import { localPorts, whyNotIntercepted } from "./way-in.ts";
+import { canHavePort, localPorts, whyNotIntercepted } from "./way-in.ts";
 
 it("the hosts file loses the lines of services, and no other one", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sallyport-hosts-"));
@@ -37,7 +37,12 @@ it("services get the ports of an earlier run, their own, or the next free ones",
     expect(of("dns")[0]).toBeGreaterThanOrEqual(8_000);
     expect(of("dns")[1]).toBe(20_411);
     expect(new Set(ports.map(({ port }) => port)).size).toBe(5);
-    await expect(localPorts([service("a:b", 80)], {})).rejects.toThrow("its name has a colon or a blank in it");
+    expect(["web-1", "a:b", "a b", "a\u0000"].map((name) => canHavePort(service(name, 80)))).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ]);
   } finally {
     server.close();
   }

@@ -3,10 +3,10 @@ import { makeFolder } from "@sallyport/program/make-folder";
 import type { CommandContext } from "../../context.ts";
 import { CommandError, UsageError } from "../../errors.ts";
 import { visible } from "../../terminal/visible.ts";
-import { lockFolder } from "../folder-lock.ts";
+import { checkOwnFolder, lockFolder } from "../folder-lock.ts";
 import { stopSignals } from "../stop-signals.ts";
 import type { SupervisedProgram } from "../supervised-program.ts";
-import { type JoinedState, readJoined, writeJoined } from "./joined-state.ts";
+import { JOINED_FILE, type JoinedState, readJoined, writeJoined } from "./joined-state.ts";
 import type { Joining, JoinOptions } from "./joining.ts";
 import { checkSamePlace, enrollRouter, routerPlace, runRouter } from "./router-program.ts";
 import { checkNotOver, givenToken, isoOf, type JoinToken } from "./token.ts";
@@ -39,6 +39,7 @@ export async function joinNetwork(options: JoinOptions, context: CommandContext)
   };
   const joining = { folder, options, context: { ...context, signal: stop }, say, watch };
   try {
+    await checkOwnFolder(folder, JOINED_FILE);
     const state = await enrolled(given, joining);
     await (state.kind === "router" ? runRouter : runTunneler)(state, joining);
     say("stopping; again to stop at once");

@@ -20,11 +20,12 @@ export interface JoinedState {
   readonly names: readonly string[];
 }
 
-const FILE = "joined.json";
+/** The first file of a folder. */
+export const JOINED_FILE = "joined.json";
 
 /** @throws CommandError for a file that cannot be used */
 export async function readJoined(folder: string): Promise<JoinedState | undefined> {
-  const file = join(folder, FILE);
+  const file = join(folder, JOINED_FILE);
   const text = await readOwn(file);
   if (text === undefined) return undefined;
   try {
@@ -46,5 +47,5 @@ export async function readJoined(folder: string): Promise<JoinedState | undefine
 }
 
 export async function writeJoined(folder: string, state: JoinedState): Promise<void> {
-  await writeOwn(join(folder, FILE), `${JSON.stringify(state, undefined, 2)}\n`);
+  await writeOwn(join(folder, JOINED_FILE), `${JSON.stringify(state, undefined, 2)}\n`);
 }

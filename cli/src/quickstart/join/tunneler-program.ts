@@ -12,7 +12,7 @@ import { IdentitySession, type ReachableService } from "./identity-session.ts";
 import { type JoinedState, writeJoined } from "./joined-state.ts";
 import type { Joining } from "./joining.ts";
 import type { JoinToken } from "./token.ts";
-import { type LocalPort, localPorts, portKey, whyNotIntercepted } from "./way-in.ts";
+import { canHavePort, type LocalPort, localPorts, portKey, whyNotIntercepted } from "./way-in.ts";
 
 const IDENTITY = "identity.json";
 const TOKEN = "token.jwt";
@@ -109,14 +109,19 @@ async function wayFor(
     const args = ["run", "--resolver", HOSTS_FILE];
     return { ...common, args, names, isIntercepting: true, lines: [...lines, ...hosted] };
   }
-  if (dialled.length === 0) return { ...common, args: ["host"], lines: hosted };
-  const ports = await localPorts(dialled, state.ports);
+  const named = dialled.filter(canHavePort);
+  const nameless = dialled.filter((service) => !canHavePort(service));
+  hosted.push(
+    ...nameless.map(({ name }) => `'${name}' gets no port: a colon or a blank in its name cannot stand there`),
+  );
+  if (named.length === 0) return { ...common, args: ["host"], lines: hosted };
+  const ports = await localPorts(named, state.ports);
   const lines = ports.map(
     ({ service, protocol, port }) => `${service} is at localhost:${port}${protocol === "udp" ? " (UDP)" : ""}`,
   );
   return {
     ...common,
-    args: ["proxy", ...ports.map(({ service, protocol, port }) => `${service}:${port}:${protocol}`)],
+    args: ["proxy", "--", ...ports.map(({ service, protocol, port }) => `${service}:${port}:${protocol}`)],
     ports: { ...state.ports, ...Object.fromEntries(ports.map(keyed)) },
     lines: [...lines, ...hosted],
   };

@@ -1,7 +1,6 @@
 /** How programs of this machine reach the services: by their names, or by ports of this machine. */
 import { accessSync, constants, readFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { CommandError } from "../../errors.ts";
 import { freePortFrom } from "../addresses.ts";
 import type { ReachableService } from "./identity-session.ts";
 
@@ -53,14 +52,17 @@ export async function localPorts(
   );
   const reserved = Object.values(before);
   for (const { service, protocol, port } of wanted) {
-    if (/[:\s]/.test(service))
-      throw new CommandError(`a port cannot lead to the service '${service}': its name has a colon or a blank in it`);
     const own = before[portKey(service, protocol)];
     const first = own ?? (port !== undefined && port >= 1_024 ? port : FIRST_PORT);
     const taken = [...reserved.filter((each) => each !== own), ...ports.map((each) => each.port)];
     ports.push({ service, protocol, port: await freePortFrom(first, taken) });
   }
   return ports;
+}
+
+/** Whether a command line of the tunneler can name the service: `SERVICE:PORT`. */
+export function canHavePort({ name }: ReachableService): boolean {
+  return !/[:\s\p{Cc}]/u.test(name);
 }
 
 export function portKey(service: string, protocol: "tcp" | "udp"): string {
