@@ -166,7 +166,11 @@ function cliRules(): DependencyRule[] {
       ["daemons.ts", "kinds/", "terminal/", "network/", "entities/", "output/"],
       "a quick start reaches programs as child processes and the network by its API",
     ),
-    layer("service", ["daemons.ts", "terminal/", "quickstart/home.ts"], "units of systemd know no network"),
+    layer(
+      "service",
+      ["daemons.ts", "terminal/", "quickstart/home.ts", "quickstart/folder-lock.ts"],
+      "units of systemd know no network",
+    ),
     { from: "cli/", may: ["packages/", "cli/"], why: "a program never imports another program" },
   ];
 }

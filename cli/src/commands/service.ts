@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { Argument, type Command } from "commander";
 import type { CommandContext } from "../context.ts";
 import { CommandError, UsageError } from "../errors.ts";
-import { type Scope, SERVICES, type Service } from "../service/unit.ts";
+import { isPackaged, type Scope, SERVICES, type Service } from "../service/unit.ts";
 import type { Configure } from "./configure.ts";
 import { once } from "./shared-options.ts";
 
@@ -22,11 +22,14 @@ A service of the system runs as the user 'sallyport' without rights, works in /v
 user works in ~/.local/share/sallyport/SERVICE. A controller needs controller.yml there, a router router.yml (and router.jwt, with which the first start
 enrolls it), and a tunneler identity.json.
 
+'quickstart' and 'join' are the network and the joined network of the user, as 'sallyport quickstart' and 'sallyport quickstart --join' have made them.
+
 Arguments behind -- take the place of the program's usual ones.
 
 Examples:
   sudo sallyport service install controller
   sallyport service install tunnel --user -- proxy -i identity.json web:8000
+  sallyport service install quickstart
   sallyport service install router --dry-run
   sudo sallyport service uninstall controller
 `;
@@ -37,7 +40,11 @@ export const configureService: Configure = (command, context) => {
   install
     .argument("[arguments...]", "arguments of the program, behind --")
     .option("--dir <dir>", "folder in which the program works", once("dir"))
-    .option("--run-as <user>", "user of a service of the system; 'sallyport' when absent", once("run-as"))
+    .option(
+      "--run-as <user>",
+      "user of a service of the system; 'sallyport' when absent, and root for quickstart and join",
+      once("run-as"),
+    )
     .option("--dry-run", "print the unit and the commands, and change nothing")
     .action(async (service: Service, args: readonly string[], options: InstallArguments) => {
       const { installService } = await import("../service/install.ts");
@@ -46,6 +53,8 @@ export const configureService: Configure = (command, context) => {
       if (scope === "user" && options.runAs !== undefined)
         throw new UsageError("--run-as is for services of the system: those of a user run as this user");
       const { dir, runAs: user } = options;
+      if (user !== undefined && dir === undefined && !isPackaged(service))
+        throw new UsageError(`--run-as needs --dir with the folder of that user's ${service}`);
       if (user !== undefined && !/^[a-z_][a-z0-9_-]{0,31}$/.test(user))
         throw new UsageError(`'${user}' cannot be the name of a user`);
       const folder = dir === undefined ? undefined : resolve(dir);

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { link, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CommandError } from "../errors.ts";
-import { isRunning, markOf, markText, readMark } from "./process-mark.ts";
+import { isRunning, markOf, markText, type ProcessMark, readMark } from "./process-mark.ts";
 
 const FILE = "running.pid";
 
@@ -26,6 +26,12 @@ export async function lockFolder(folder: string): Promise<() => Promise<void>> {
     await rm(own, { force: true });
   }
   return async () => await rm(lock, { force: true });
+}
+
+/** The run that has the folder. */
+export async function holderOf(folder: string): Promise<ProcessMark | undefined> {
+  const holder = readMark(await readFile(join(folder, FILE), "utf8").catch(() => ""));
+  return holder !== undefined && isRunning(holder) ? holder : undefined;
 }
 
 /**

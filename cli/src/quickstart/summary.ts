@@ -30,8 +30,7 @@ export async function showSummary(summary: Summary, context: CommandContext): Pr
     await writeOwn(file, `${token.jwt}\n`);
     parts.push(
       title(`On another machine, as ${token.name}: the token counts once, until ${token.until.toISOString()}`),
-      `  sallyport quickstart --join ${token.jwt}\n`,
-      `  (the token is in ${visible(file)}, too: copy the file, and give --join FILE)\n`,
+      ...joinLines(token.jwt, visible(file), stdout.isTTY === true),
     );
     if (isQr) {
       const { qrCode } = await import("./qr-code.ts");
@@ -55,4 +54,13 @@ async function serviceLines(services: Summary["services"]): Promise<string> {
     answers ? `${hostNameOf(name)}:${port}` : "no program listens there yet",
   ]);
   return await table(["", "", ""], rows, { hasHeading: false });
+}
+
+/** A log, which others may read, gets no token. */
+function joinLines(token: string, file: string, isTerminal: boolean): string[] {
+  if (!isTerminal) return [`  sallyport quickstart --join FILE, a copy of ${file}\n`];
+  return [
+    `  sallyport quickstart --join ${token}\n`,
+    `  (the token is in ${file}, too: copy the file, and give --join FILE)\n`,
+  ];
 }

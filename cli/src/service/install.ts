@@ -4,10 +4,11 @@ import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { CommandContext } from "../context.ts";
 import { CommandError } from "../errors.ts";
+import { holderOf } from "../quickstart/folder-lock.ts";
 import { visible } from "../terminal/visible.ts";
 import { packagedUnit, programOf, unitFile, usualFolder } from "./places.ts";
 import { runNow, systemctl, whyNotManaged } from "./systemd.ts";
-import { fileOf, type Scope, type Service, SYSTEM_USER, systemFolder, unitName, unitText } from "./unit.ts";
+import { fileOf, isPackaged, type Scope, type Service, SYSTEM_USER, systemFolder, unitName, unitText } from "./unit.ts";
 
 /** Above the text of a unit that may be replaced and removed. */
 const MARK = "# Written by 'sallyport service install', which replaces this file. Changes: systemctl edit";
@@ -30,6 +31,7 @@ export async function installService(options: InstallOptions, context: CommandCo
   const { env, stdout } = context;
   const say = (line: string): void => void stdout.write(`${visible(line)}\n`);
   const folder = options.folder ?? usualFolder(service, scope, env);
+  if (!isPackaged(service)) await checkNotRunning(folder);
   const command = programOf(service, scope, start, env);
   const user = options.user === undefined ? {} : { user: options.user };
   const given = args.length === 0 ? undefined : args;
@@ -54,7 +56,7 @@ export async function installService(options: InstallOptions, context: CommandCo
     );
   }
   checkReplaceable(file);
-  if (scope === "system") ensureUser(options.user ?? SYSTEM_USER, env);
+  if (scope === "system") ensureUser(options.user ?? (isPackaged(service) ? SYSTEM_USER : "root"), env);
   await write(file, text);
   say(`wrote ${file}`);
   const why = whyNotManaged(scope, env);
@@ -66,7 +68,7 @@ export async function installService(options: InstallOptions, context: CommandCo
   }
   if (!isReady)
     say(
-      `there is no ${join(folder, fileOf(service))} yet: make it, then start the service with '${systemctl(scope, "start", name).join(" ")}'`,
+      `there is no ${join(folder, fileOf(service))} yet: ${howToMake(service)}, then start the service with '${systemctl(scope, "start", name).join(" ")}'`,
     );
   if (scope === "user") say("without 'loginctl enable-linger' it stops when you log out");
 }
@@ -87,6 +89,13 @@ export async function uninstallService(
   await rm(file);
   if (isManaged) runNow(systemctl(scope, "daemon-reload"), env);
   stdout.write(`${visible(`removed ${file}; what the program has written stays`)}\n`);
+}
+
+/** Two runs at a time cannot have one folder. @throws CommandError */
+async function checkNotRunning(folder: string): Promise<void> {
+  const holder = await holderOf(folder);
+  if (holder === undefined) return;
+  throw new CommandError(`it runs in ${folder} already (process ${holder.pid}): stop it, and install the service then`);
 }
 
 /** @throws CommandError for a unit that another program or an administrator has written */
@@ -117,4 +126,11 @@ function ensureUser(user: string, env: CommandContext["env"]): void {
   if (user !== SYSTEM_USER) throw new CommandError(`there is no user '${user}': create it, or omit --run-as`);
   const home = systemFolder("controller");
   runNow(["useradd", "--system", "--user-group", "--home-dir", home, "--shell", "/usr/sbin/nologin", user], env);
+}
+
+function howToMake(service: Service): string {
+  if (isPackaged(service)) return "make it";
+  return service === "join"
+    ? "join with 'sallyport quickstart --join TOKEN', stop it"
+    : "run 'sallyport quickstart', stop it";
 }

@@ -5,7 +5,7 @@ import type { CommandContext } from "../context.ts";
 import { commandOf, daemonCommand } from "../daemons.ts";
 import { CommandError } from "../errors.ts";
 import { dataFolder } from "../quickstart/home.ts";
-import { type Scope, type Service, systemFolder, unitName } from "./unit.ts";
+import { isPackaged, type Scope, type Service, systemFolder, unitName } from "./unit.ts";
 
 /** What a unit with `ProtectHome=yes` does not see. */
 const HOMES = ["/home/", "/root/", "/run/user/"];
@@ -31,6 +31,7 @@ export function packagedUnit(service: Service): string | undefined {
 
 /** The folder of a service whose user names none. */
 export function usualFolder(service: Service, scope: Scope, env: NodeJS.ProcessEnv): string {
+  if (!isPackaged(service)) return dataFolder(service === "join" ? "joined" : service, env);
   return scope === "system" ? systemFolder(service) : dataFolder(service, env);
 }
 
@@ -46,10 +47,15 @@ export function programOf(
   start: string,
   env: CommandContext["env"],
 ): readonly string[] {
+  const name = isPackaged(service) ? `sallyport-${service}` : "sallyport";
   const folders = (env.PATH ?? "").split(delimiter).filter(isAbsolute);
-  const onPath = folders.map((folder) => join(folder, `sallyport-${service}`)).find(isExecutable);
-  const command = (onPath === undefined ? daemonCommand(service, start, env) : commandOf(onPath)).map(absolute);
-  const hidden = scope === "system" ? command.find((part) => HOMES.some((home) => part.startsWith(home))) : undefined;
+  const onPath = folders.map((folder) => join(folder, name)).find(isExecutable);
+  const installed = () => (isPackaged(service) ? daemonCommand(service, start, env) : commandOf(start));
+  const command = (onPath === undefined ? installed() : commandOf(onPath)).map(absolute);
+  const hidden =
+    scope === "system" && isPackaged(service)
+      ? command.find((part) => HOMES.some((home) => part.startsWith(home)))
+      : undefined;
   if (hidden === undefined) return command;
   throw new CommandError(
     `${hidden} is in the home folder of a user, which a service of the system does not see: install Sallyport for all users (sudo sh install.sh, or a package), or use --user`,

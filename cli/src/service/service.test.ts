@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { main } from "../main.ts";
+import { lockFolder } from "../quickstart/folder-lock.ts";
 import { testContext } from "../testing/test-context.ts";
-import { SERVICES, systemFolder, unitName, unitText } from "./unit.ts";
+import { PACKAGED, SERVICES, systemFolder, unitName, unitText } from "./unit.ts";
 
 let root: string;
 beforeEach(() => {
@@ -15,7 +16,7 @@ afterEach(() => rmSync(root, { recursive: true }));
 
 describe("units of systemd", () => {
   it("of packages run in their folders, as their user", () => {
-    for (const service of SERVICES) {
+    for (const service of PACKAGED) {
       const command = [`/usr/bin/sallyport-${service}`];
       const lines = unitText({ service, scope: "system", command, folder: systemFolder(service) }).split("\n");
       expect(lines).toEqual(
@@ -31,6 +32,27 @@ describe("units of systemd", () => {
       );
       expect(lines.includes("CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_BIND_SERVICE")).toBe(service === "tunnel");
     }
+  });
+
+  it("of a quick start run as the user who has made it, and go on with it", () => {
+    const unit = (service: "quickstart" | "join", scope: "system" | "user") =>
+      unitText({ service, scope, command: ["/usr/bin/sallyport"], folder: "/home/me/net" }).split("\n");
+    expect(unit("quickstart", "user")).toEqual(
+      expect.arrayContaining([
+        "ConditionPathExists=/home/me/net/quickstart.json",
+        "ExecStart=/usr/bin/sallyport quickstart --dir .",
+        "KillMode=mixed",
+        "WantedBy=default.target",
+      ]),
+    );
+    expect(unit("join", "system")).toEqual(
+      expect.arrayContaining([
+        "User=root",
+        "ExecStart=/usr/bin/sallyport quickstart --join --dir .",
+        "ProtectClock=yes",
+      ]),
+    );
+    for (const line of ["ProtectHome=yes", "ProtectSystem=strict"]) expect(unit("join", "system")).not.toContain(line);
   });
 
   it("have no word that systemd would read as another one", () => {
@@ -138,7 +160,7 @@ describe.skipIf(process.platform !== "linux")("sallyport service", () => {
       expect((await run(what, "tunnel", "--user")).errors).toContain("was not written by 'sallyport service install'");
     expect(readFileSync(unit(), "utf8")).toBe("[Unit]\n");
     for (const [args, message] of [
-      [["install", "tunnels", "--user"], "Allowed choices are controller, router, tunnel"],
+      [["install", "tunnels", "--user"], "Allowed choices are controller, router, tunnel, quickstart, join"],
       [["install", "tunnel", "--user", "--system"], "exclude each other"],
       [["install", "tunnel", "--user", "--run-as", "me"], "--run-as is for services of the system"],
       [["install", "tunnel", "--system", "--dry-run", "--run-as", "a b"], "cannot be the name of a user"],
@@ -147,6 +169,26 @@ describe.skipIf(process.platform !== "linux")("sallyport service", () => {
       expect((await run(...args)).errors, args.join(" ")).toContain(message);
     }
     expect(existsSync(at("calls"))).toBe(false);
+  });
+
+  it("goes on with a quick start of this user, which must not run at the same time", async () => {
+    put(at("bin", "sallyport"), "#!/bin/sh\n");
+    const folder = at("home", ".local", "share", "sallyport", "quickstart");
+    put(join(folder, "quickstart.json"), "{}");
+    const unlock = await lockFolder(folder);
+    expect((await run("install", "quickstart", "--user")).errors).toContain(
+      `it runs in ${folder} already (process ${process.pid}): stop it, and install the service then`,
+    );
+    await unlock();
+    expect((await run("install", "quickstart", "--user")).output).toContain(
+      "sallyport-quickstart.service is enabled and runs\n",
+    );
+    expect(readFileSync(at("config", "systemd", "user", "sallyport-quickstart.service"), "utf8")).toContain(
+      `WorkingDirectory=${folder}\nExecStart=${at("bin", "sallyport")} quickstart --dir .\n`,
+    );
+    expect((await run("install", "join", "--user")).output).toContain(
+      "yet: join with 'sallyport quickstart --join TOKEN', stop it",
+    );
   });
 
   it("says which command of systemd failed, and why", async () => {

@@ -104,7 +104,9 @@ describe.skipIf(!hasRelease || !hasNamespaces)("a new user with three machines",
     await install(first);
     const network = stays(first, "sallyport", "quickstart", "--expose", "web=8080");
     context.onTestFailed(() => console.log(network.tail.join("\n")));
-    const [, token = ""] = /--join (\S+)/.exec(await network.line(/^ {2}sallyport quickstart --join /)) ?? [];
+    // As copied from one machine to the other.
+    const [, token = ""] =
+      /a copy of (.*machine-2\.jwt)$/.exec(await network.line(/a copy of .*machine-2\.jwt$/)) ?? [];
     await install(second);
     const join2 = stays(second, "sallyport", "quickstart", "--join", token);
     const url = await joined(join2);

@@ -207,6 +207,8 @@ describe("a quick start", () => {
     // It has joined; the other machine has not.
     expect(said).not.toContain("as machine-2");
     expect(said).toContain("as machine-3");
+    expect(said).toContain(`--join FILE, a copy of ${inFolder("network", "tokens", "machine-3.jwt")}`);
+    expect(said).not.toContain(readToken("machine-3"));
     expect(await run.stop()).toBe(0);
     expect(await accepts(Number(ports[0]))).toBe(false);
   }, 60_000);

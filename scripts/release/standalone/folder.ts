@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Entry, file } from "@sallyport/program/archive/entry";
-import { SERVICES, systemFolder, unitName, unitText } from "../../../cli/src/service/unit.ts";
+import { PACKAGED, systemFolder, unitName, unitText } from "../../../cli/src/service/unit.ts";
 import { withoutDebugParts } from "../../../images/elf/elf.ts";
 import { nodeModules } from "../../../images/root/node-modules.ts";
 import { licenseTexts } from "../../licenses/license-texts.ts";
@@ -15,7 +15,7 @@ import { type Processor, runtimeFor } from "./runtime.ts";
 function systemdFiles(): Map<string, Buffer> {
   const folder = join(import.meta.dirname, "files/systemd");
   const files = new Map(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name))]));
-  for (const service of SERVICES) {
+  for (const service of PACKAGED) {
     const place = { folder: systemFolder(service), command: [`/usr/bin/sallyport-${service}`] };
     files.set(unitName(service), Buffer.from(unitText({ service, scope: "system", ...place })));
   }
