@@ -1,6 +1,6 @@
 /** What may stand as an argument of a command. */
 import type { CommandContext } from "../context.ts";
-import { kindsWith, wordsOf } from "../kinds/find-kind.ts";
+import { kindNamed, kindsWith, wordsOf } from "../kinds/find-kind.ts";
 import { KINDS } from "../kinds/generated/kinds.ts";
 import type { Action } from "../kinds/kind.ts";
 import { METHODS } from "../network/api-paths.ts";
@@ -30,11 +30,14 @@ export async function argumentOffer(place: ArgumentPlace, asked: Asked, context:
       return await declarable(given);
     case "name":
     case "names": {
+      if (command === "why") return await named([given.length === 0 ? "identity" : "service"], asked, context);
       const kind = KINDS.find((each) => wordsOf(each).includes(given[0]?.toLowerCase() ?? ""));
       if (kind === undefined || command === "create") return [];
       const names = await namesLike(kind, asked, context);
       return names.filter((name) => !given.slice(1).includes(name)).map((text) => ({ text }));
     }
+    case "target":
+      return await named(["service", "identity"], asked, context);
     case "network":
       return (await new NetworkStore(context.env).names()).map((text) => ({ text }));
     case "method":
@@ -46,6 +49,11 @@ export async function argumentOffer(place: ArgumentPlace, asked: Asked, context:
     default:
       return [];
   }
+}
+
+async function named(kindNames: readonly string[], asked: Asked, context: CommandContext): Promise<Candidate[]> {
+  const names = await Promise.all(kindNames.map((name) => namesLike(kindNamed(name), asked, context)));
+  return names.flat().map((text) => ({ text }));
 }
 
 function kinds(command: string): Candidate[] {

@@ -25,10 +25,11 @@ export async function optionOffer(
   const name = option.long?.slice(2) ?? "";
   if (name === "network") return (await new NetworkStore(context.env).names()).map((text) => ({ text }));
   if (option.argChoices !== undefined) return option.argChoices.map((text) => ({ text }));
+  if (/<(file|dir)\b/.test(option.flags)) return FILES;
   if (name === "output") return FORMATS.map((text) => ({ text }));
   const field = fields && settableFields(fields.kind, fields.purpose).find((each) => optionName(each) === name);
   if (field !== undefined && fields !== undefined) return await fieldOffer(field, fields.kind, asked, context);
-  return ["filename", "cert", "key", "ca", "identity", "password-file", "token-file"].includes(name) ? FILES : [];
+  return [];
 }
 
 async function fieldOffer(field: Field, kind: Kind, asked: Asked, context: CommandContext): Promise<Offer> {

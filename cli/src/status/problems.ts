@@ -4,19 +4,35 @@ import { subjectWord } from "@sallyport/program/shell-word";
 import type { Observed, Problem, RouterStatus } from "./network-status.ts";
 
 const DAY_MS = 86_400_000;
-/** Routers, controllers and hosts renew with a third of the lifetime left: less than a fifth means that something keeps them from it. */
-const SOON_SHARE = 0.2;
-const SOON_MS = 30 * DAY_MS;
+/** When a certificate ends soon: with less left than either. */
+interface Soon {
+  readonly ms: number;
+  readonly share: number;
+}
+/** Programs renew their own with 7 days or a third of the lifetime left: with less, something keeps them from it. */
+const RENEWED: Soon = { ms: 5 * DAY_MS, share: 0.2 };
+/** An administrator needs time. */
+const BY_HAND: Soon = { ms: 30 * DAY_MS, share: 0.2 };
 
-/** @param now milliseconds */
+interface Dates {
+  readonly validFromDate: Date;
+  readonly validToDate: Date;
+}
+
+/**
+ * @param isRenewed a program renews it by itself
+ * @param now milliseconds
+ */
 export function certificateState(
-  { validFromDate, validToDate }: { readonly validFromDate: Date; readonly validToDate: Date },
+  { validFromDate, validToDate }: Dates,
+  isRenewed: boolean,
   now: number,
 ): "ok" | "ends soon" | "ended" {
   const left = validToDate.getTime() - now;
   if (left <= 0) return "ended";
+  const { ms, share } = isRenewed ? RENEWED : BY_HAND;
   const lifetime = validToDate.getTime() - validFromDate.getTime();
-  return left < Math.min(SOON_MS, SOON_SHARE * lifetime) ? "ends soon" : "ok";
+  return left < Math.min(ms, share * lifetime) ? "ends soon" : "ok";
 }
 
 /** What fails first, then warnings. */

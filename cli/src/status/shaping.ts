@@ -135,7 +135,8 @@ export function certificatesOf(parts: CertificateParts, now: number): Certificat
   const { leaf, authorities, cas, edgeRouters } = parts;
   const of = (kind: CertificateStatus["kind"], { id, name }: Named, certificate: X509Certificate) => ({
     ...{ kind, id, name, notAfter: certificate.validToDate.toISOString() },
-    state: certificateState(certificate, now),
+    // Of authorities the controller renews those that others have signed.
+    state: certificateState(certificate, kind !== "ca" && !(kind === "authority" && isOwnIssuer(certificate)), now),
   });
   const ofEntities = (kind: CertificateStatus["kind"], entities: readonly Entity[]) =>
     entities.flatMap((entity) => {
@@ -148,6 +149,10 @@ export function certificatesOf(parts: CertificateParts, now: number): Certificat
     ...ofEntities("ca", cas),
     ...ofEntities("router", edgeRouters),
   ];
+}
+
+function isOwnIssuer({ subject, issuer }: X509Certificate): boolean {
+  return subject === issuer;
 }
 
 function readable(pem: unknown): X509Certificate | undefined {

@@ -102,15 +102,17 @@ describe("the problems of a network", () => {
 
 describe("a certificate", () => {
   it.each([
-    [365, 100, "ok"],
-    [365, 29, "ends soon"],
-    [365, 0, "ended"],
-    [1, 0.3, "ok"],
-    [1, 0.1, "ends soon"],
-  ])("for %s days is with %s days left %s", (lifetime, left, state) => {
+    [365, 100, false, "ok"],
+    [365, 29, false, "ends soon"],
+    [365, 29, true, "ok"],
+    [365, 4, true, "ends soon"],
+    [365, 0, true, "ended"],
+    [1, 0.3, true, "ok"],
+    [1, 0.1, true, "ends soon"],
+  ])("for %s days is with %s days left (renewed: %s) %s", (lifetime, left, isRenewed, state) => {
     const validToDate = new Date(NOW + left * DAY);
     const validFromDate = new Date(validToDate.getTime() - lifetime * DAY);
-    expect(certificateState({ validFromDate, validToDate }, NOW)).toBe(state);
+    expect(certificateState({ validFromDate, validToDate }, isRenewed, NOW)).toBe(state);
   });
 
   it("names the controller, unless it is somebody else's", () => {

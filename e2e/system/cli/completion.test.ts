@@ -78,6 +78,9 @@ describe("completion with the names of the network", () => {
     expect(
       inBash("sallyport describe identity Default\\ A", ["sallyport", "describe", "identity", "Default\\ A"]),
     ).toEqual(["Default\\ Admin"]);
+    expect(inBash("sallyport why Def", ["sallyport", "why", "Def"])).toEqual(["Default\\ Admin"]);
+    expect(inBash("sallyport why x web", ["sallyport", "why", "x", "web"])).toEqual(["website"]);
+    expect(inBash("sallyport ping web", ["sallyport", "ping", "web"])).toEqual(["website"]);
     // Bash replaces only what follows the last colon.
     const colon = ["sallyport", "get", "service", "spiffe", ":", "//a", ":", ""];
     expect(inBash("sallyport get service spiffe://a:", colon)).toEqual(["b"]);
