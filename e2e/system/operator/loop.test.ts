@@ -1,6 +1,6 @@
 /** The operator's loop with the simple kinds: a fake API server on one side, a real controller on the other. */
 import { describe, expect, test } from "vitest";
-import { healthOf } from "../../../operator/src/kube/conditions.ts";
+import { conditionOf, healthOf } from "../../../operator/src/kube/conditions.ts";
 import { startApiServer } from "../../../operator/src/testing/start-operator.ts";
 import { FINALIZER } from "../../../packages/resources/src/group.ts";
 import { DRIFT_CASES } from "../../operator/drift-cases.ts";
@@ -103,7 +103,7 @@ test("nothing is changed while it is paused, and everything afterwards; it is de
   expect(operator.read("OverlayService", "paused")?.status.observedGeneration).toBe(1);
   await operator.annotate("OverlayService", "paused", { "sallyport.dev/pause-reconciliation": null });
   const on = await operator.ready("OverlayService", "paused");
-  expect(on.status.conditions?.map(({ type }) => type)).toEqual(["Synced", "Ready"]);
+  expect(on.status.conditions?.map(({ type }) => type)).toEqual(["Synced", "Ready", "Hosted"]);
   expect(await scene.entity("OverlayService", id)).toMatchObject({ roleAttributes: ["b"] });
   await operator.annotate("OverlayService", "paused", { "sallyport.dev/pause-reconciliation": "true" });
   await operator.delete("OverlayService", "paused");
@@ -191,6 +191,9 @@ test("an operator of some namespaces leaves the others alone", async () => {
   expect(lists.every(({ path }) => path.includes("/namespaces/default/"))).toBe(true);
 });
 
+const hostedOf = (operator: Awaited<ReturnType<OperatorScene["start"]>>, name: string) =>
+  conditionOf(operator.read("OverlayService", name)?.status.conditions, "Hosted");
+
 test("a service shows in a moment that it is hosted, and that it is not any more", async () => {
   const operator = await scene.start();
   await operator.apply("OverlayService", "hosted");
@@ -199,10 +202,15 @@ test("a service shows in a moment that it is hosted, and that it is not any more
   await operator.ready("OverlayService", "other");
   await operator.settled();
   expect(status).toMatchObject({ hosted: false, terminators: 0 });
+  expect(hostedOf(operator, "other")).toMatchObject({
+    ...{ status: "False", reason: "NoBindPolicy" },
+    message: expect.stringMatching(/no service policy of type Bind selects it: Create/),
+  });
   const router = await scene.controller.make("edge-routers", { name: "r1" });
   const terminator = { service: status.id, router, binding: "edge_transport", address: "hosted:1" };
   const id = await scene.controller.make("terminators", terminator);
   await operator.until("OverlayService", "hosted", ({ status: { hosted } }) => hosted === true);
+  expect(hostedOf(operator, "hosted")).toMatchObject({ status: "True", message: "hosted by 1 terminator" });
   expect((await scene.controller.admin("DELETE", `/terminators/${id}`)).status).toBe(200);
   await operator.until("OverlayService", "hosted", ({ status: { hosted } }) => hosted === false);
   expect(operator.read("OverlayService", "other")?.status).toMatchObject({ hosted: false });

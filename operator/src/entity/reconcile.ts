@@ -12,7 +12,7 @@ import {
 } from "@sallyport/resources";
 import { type Collection, EntitySync, type SyncResult } from "@sallyport/resources/sync";
 import type { UsableNetwork } from "../controller-client/network-clients.ts";
-import type { ConditionDraft } from "../kube/conditions.ts";
+import type { Condition, ConditionDraft } from "../kube/conditions.ts";
 import type { ResourceKind } from "../kube/kinds.ts";
 import type {
   FollowContext,
@@ -70,6 +70,13 @@ interface EntityWiring<
     of: StatusSubject<Spec, More>,
     signal: AbortSignal,
   ) => Promise<OwnStatus<EntityResourceOf<Spec, Status>>>;
+  /** Conditions of the kind beside those of its entity. */
+  readonly conditionsOf?: (
+    client: ManagementClient,
+    id: string,
+    of: { readonly status: OwnStatus<EntityResourceOf<Spec, Status>>; readonly previous: readonly Condition[] },
+    signal: AbortSignal,
+  ) => Promise<readonly ConditionDraft[]>;
   /**
    * What is told costs requests of its own and is not worth them when all are looked at because the program began: then what was told before stays until
    * the next usual look.
@@ -148,7 +155,7 @@ export function entityReconciler<
       const mayPassAtOnce = result.state === "waiting" && result.reason !== "NotInNetwork" && events.length === 0;
       return { conditions, events, status: {} as OwnStatus<R>, mayPassAtOnce };
     }
-    const { observedGeneration, conditions: _, lastHandledReconcileAt: __, ...before } = resource.status;
+    const { observedGeneration, conditions: previous = [], lastHandledReconcileAt: _, ...before } = resource.status;
     const { uid, generation } = resource.metadata;
     const own = before as unknown as OwnStatus<R>;
     const isAtRest = observedGeneration === generation && resource.status.id === result.id && events.length === 0;
@@ -159,7 +166,8 @@ export function entityReconciler<
     const shown = isKept ? own : await wiring.statusOf?.(client, result.id, of, signal);
     const status = { ...shown, id: result.id } as OwnStatus<R>;
     const requeueAfterMs = wiring.requeueAfterMs?.(status, own);
-    return { conditions, events, status, requeueAfterMs };
+    const ofKind = await wiring.conditionsOf?.(client, result.id, { status, previous }, signal);
+    return { conditions: [...conditions, ...(ofKind ?? [])], events, status, requeueAfterMs };
   }
 
   async function remove(resource: R, context: ReconcileContext<R>): Promise<Removal> {

@@ -2,7 +2,9 @@ import type { ManagementClient } from "@sallyport/api/client";
 import { type OverlayServiceResource, overlayService, overlayServiceKind } from "@sallyport/resources";
 import { RequestBatch, services } from "@sallyport/resources/sync";
 import { entityReconciler } from "../../entity/reconcile.ts";
+import { conditionOf } from "../../kube/conditions.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
+import { HostingReasons, NOT_HOSTED } from "./hosting-reasons.ts";
 import { followHosting } from "./hosting-watch.ts";
 
 /** Only how many there are is asked for. */
@@ -38,10 +40,15 @@ function batchOf(client: ManagementClient): RequestBatch<string, number> {
   });
 }
 
-/** A service without a host is reconciled again so soon, in case a new terminator was missed. */
-const UNHOSTED_MS = 60_000;
+/** A service that has just lost its host, or has none yet, is reconciled again so soon: to say why. */
+const NEWLY_UNHOSTED_MS = 60_000;
+/** The reason may become another one, and a new terminator may have been missed. */
+const UNHOSTED_MS = 300_000;
+
+const HOSTED = "Hosted";
 
 const terminatorCounts = new TerminatorCounts();
+const hostingReasons = new HostingReasons();
 
 export const overlayServiceReconciler: KindReconciler<OverlayServiceResource> = entityReconciler({
   kind: overlayServiceKind,
@@ -52,5 +59,18 @@ export const overlayServiceReconciler: KindReconciler<OverlayServiceResource> = 
     const terminators = wasMade ? 0 : await terminatorCounts.of(client, id, signal);
     return { terminators, hosted: terminators > 0 };
   },
-  requeueAfterMs: ({ hosted }) => (hosted ? undefined : UNHOSTED_MS),
+  async conditionsOf(client, id, { status: { hosted, terminators = 0 }, previous }, signal) {
+    if (hosted === true) {
+      const message = `hosted by ${terminators} ${terminators === 1 ? "terminator" : "terminators"}`;
+      return [{ type: HOSTED, status: "True", reason: "Hosted", message }];
+    }
+    const before = conditionOf(previous, HOSTED);
+    const known = before?.status === "False" ? before : NOT_HOSTED;
+    const { reason, message } = await hostingReasons.of(client, id, known, signal);
+    return [{ type: HOSTED, status: "False", reason, message }];
+  },
+  requeueAfterMs: ({ hosted }, before) => {
+    if (hosted === true) return undefined;
+    return before.hosted === false ? UNHOSTED_MS : NEWLY_UNHOSTED_MS;
+  },
 });
