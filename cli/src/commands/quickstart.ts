@@ -1,4 +1,3 @@
-import { resolve } from "node:path";
 import { InvalidArgumentError } from "commander";
 import type { CommandContext } from "../context.ts";
 import { UsageError } from "../errors.ts";
@@ -12,7 +11,7 @@ import {
 } from "../quickstart/exposure.ts";
 import { dataFolder } from "../quickstart/home.ts";
 import type { Configure } from "./configure.ts";
-import { once, positiveNumber } from "./shared-options.ts";
+import { folderOption, once, positiveNumber } from "./shared-options.ts";
 
 interface StartOptions {
   readonly dir?: string;
@@ -51,7 +50,11 @@ Examples:
 export const configureQuickstart: Configure = (command, context) => {
   command
     .description("Makes a network on this machine that stays, or goes on with it; with --join, joins a network.")
-    .option("--dir <dir>", "folder of the network; $XDG_DATA_HOME/sallyport/quickstart when absent", once("dir"))
+    .option(
+      "--dir <dir>",
+      "folder of the network; $XDG_DATA_HOME/sallyport/quickstart when absent",
+      folderOption("dir"),
+    )
     .option(
       "--host <host>",
       "name or address under which other machines reach this one; its own when absent",
@@ -73,7 +76,7 @@ export const configureQuickstart: Configure = (command, context) => {
     .option(
       "--token-dir <dir>",
       "folder for the tokens of other machines; the network's when absent",
-      once("token-dir"),
+      folderOption("token-dir"),
     )
     .option("--join [token]", "join the network of a token, given as text, file or -; without one, go on as before")
     .option("--intercept", "reach the services of the joined network by their names (Linux, root); else by local ports")
@@ -84,7 +87,7 @@ export const configureQuickstart: Configure = (command, context) => {
       if (options.intercept !== undefined) throw new UsageError("--intercept and --no-intercept go with --join");
       const { expose: exposures = [], serve: served = [] } = options;
       checkNoDoubles([...exposures, ...served]);
-      const folder = resolve(options.dir ?? dataFolder("quickstart", context.env));
+      const folder = options.dir ?? dataFolder("quickstart", context.env);
       const { quickstart } = await import("../quickstart/quickstart.ts");
       await quickstart(
         {
@@ -110,10 +113,12 @@ async function joinAs(options: StartOptions, context: CommandContext): Promise<v
     const option = other.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
     throw new UsageError(`--${option} is for a network that is made here, not for one that is joined`);
   }
+  if (join === "")
+    throw new UsageError("--join expects the text of a token, a file, or - for the standard input; found ''");
   const { joinNetwork } = await import("../quickstart/join/join.ts");
   await joinNetwork(
     {
-      folder: resolve(dir ?? dataFolder("joined", context.env)),
+      folder: dir ?? dataFolder("joined", context.env),
       token: join === true ? undefined : join,
       isIntercepting: intercept,
       host: host === undefined ? undefined : checkedHost(host),

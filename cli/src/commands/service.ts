@@ -1,10 +1,9 @@
-import { resolve } from "node:path";
 import { Argument, type Command } from "commander";
 import type { CommandContext } from "../context.ts";
 import { CommandError, UsageError } from "../errors.ts";
 import { isPackaged, type Scope, SERVICES, type Service } from "../service/unit.ts";
 import type { Configure } from "./configure.ts";
-import { once } from "./shared-options.ts";
+import { folderOption, once } from "./shared-options.ts";
 
 interface ScopeOptions {
   readonly system?: true;
@@ -39,7 +38,7 @@ export const configureService: Configure = (command, context) => {
   const install = below(command, "install", "write the unit of a program, enable and start it");
   install
     .argument("[arguments...]", "arguments of the program, behind --")
-    .option("--dir <dir>", "folder in which the program works", once("dir"))
+    .option("--dir <dir>", "folder in which the program works", folderOption("dir"))
     .option(
       "--run-as <user>",
       "user of a service of the system; 'sallyport' when absent, and root for quickstart and join",
@@ -57,8 +56,10 @@ export const configureService: Configure = (command, context) => {
         throw new UsageError(`--run-as needs --dir with the folder of that user's ${service}`);
       if (user !== undefined && !/^[a-z_][a-z0-9_-]{0,31}$/.test(user))
         throw new UsageError(`'${user}' cannot be the name of a user`);
-      const folder = dir === undefined ? undefined : resolve(dir);
-      await installService({ service, scope, folder, user, args, isDryRun, start: process.argv[1] ?? "" }, context);
+      await installService(
+        { service, scope, folder: dir, user, args, isDryRun, start: process.argv[1] ?? "" },
+        context,
+      );
     });
   below(command, "uninstall", "stop the service, and remove its unit").action(
     async (service: Service, options: ScopeOptions) => await uninstall(service, scopeOf(options, false), context),

@@ -1,4 +1,5 @@
 /** Options that several commands have. */
+import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { UsageError } from "../errors.ts";
 import { FORMAT_HELP, type Format, formatOf } from "../output/format.ts";
@@ -44,5 +45,13 @@ export function once(name: string): (value: string, before: string | undefined) 
   return (value, before) => {
     if (before !== undefined) throw new UsageError(`--${name} was given twice`);
     return value;
+  };
+}
+
+/** A folder of an option that counts once. @throws UsageError for no name, which would be the folder of work */
+export function folderOption(name: string): (value: string, before: string | undefined) => string {
+  return (value, before) => {
+    if (value === "") throw new UsageError(`--${name} expects a folder, found ''`);
+    return resolve(once(name)(value, before));
   };
 }

@@ -6,6 +6,7 @@ import type { CommandContext } from "../context.ts";
 import { CommandError, UsageError } from "../errors.ts";
 import type { ApiCaller } from "../network/api-caller.ts";
 import { withNetwork } from "../network/open-network.ts";
+import { settingsFolder } from "../network/own-files.ts";
 import { visible } from "../terminal/visible.ts";
 import { accepts, checkLeadsHere, freePortFrom, ownAddress, whyNotFree } from "./addresses.ts";
 import { ensurePassword, saveLogin } from "./administrator.ts";
@@ -56,6 +57,8 @@ const ROUTER_PORT = 3022;
 export async function quickstart(options: QuickstartOptions, context: CommandContext): Promise<void> {
   const { folder, start } = options;
   const places = placesIn(folder, start, context.env);
+  // Where the login is saved in the end.
+  settingsFolder(context.env);
   // As root, the database runs as another user, who has to reach its own folder.
   await makeFolder(folder, process.getuid?.() === 0 ? 0o711 : 0o700);
   const unlock = await lockFolder(folder);

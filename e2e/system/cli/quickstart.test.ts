@@ -222,6 +222,8 @@ describe("a quick start", () => {
       [["--host", "localhost", "--port", taken], 1, `--port ${taken} cannot be used: another program listens there`],
       [["--host", "localhost", "--port", port, "--router-port", port], 2, "must differ"],
       [["--port", "0"], 2, "Expected a whole number from 1"],
+      [["--token-dir", ""], 2, "--token-dir expects a folder, found ''"],
+      [["--join", ""], 2, "--join expects the text of a token"],
       [["--expose", "nothing"], 2, "--expose expects"],
       [["--expose", "80", "--expose", "localhost:80"], 2, "two services would be called 'port-80'"],
       [["--router-port", routerPort, "x"], 2, "too many arguments"],
@@ -238,6 +240,11 @@ describe("a quick start", () => {
       expect((await cli.run("quickstart", "--dir", dir)).errors).toContain(message);
     const homeless = await cli.runWith({ input: "", env: { HOME: "", XDG_DATA_HOME: "" } }, "quickstart");
     expect(homeless.errors).toContain("HOME is not set; choose one with --dir DIR");
+    const unknown = await cli.runWith(
+      { input: "", env: { HOME: "", SALLYPORT_CONFIG_DIR: "", XDG_CONFIG_HOME: "" } },
+      ...["quickstart", "--dir", none],
+    );
+    expect(unknown.errors).toContain("there is no folder for the logins: HOME is not set");
     const alone = await cli.runWith({ input: "", env: { PATH: "/usr/bin:/bin" } }, "quickstart", "--dir", none);
     expect(alone.errors).toContain("sallyport-controller is not installed");
   });
