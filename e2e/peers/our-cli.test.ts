@@ -66,6 +66,50 @@ describe.skipIf(peer.isMissing)("our command line on OpenZiti's controller", () 
     await cli.done("networks", "use", `localhost-${theirs.port}`);
   });
 
+  it("applies files, finds nothing to change afterwards, and prunes by label", async () => {
+    const declare = (kind: string, name: string, spec: object) =>
+      JSON.stringify({
+        ...{ apiVersion: "sallyport.dev/v1alpha1", kind, spec },
+        metadata: { name, labels: { team: "red" } },
+      });
+    const ref = (name: string) => [{ name }];
+    const certs = declare("AuthPolicy", "f-certs", { primary: { cert: { allowExpiredCerts: true } } });
+    const documents = [
+      certs,
+      declare("ServiceConfig", "f-host", {
+        ...{ type: "host.v1", data: { protocol: "tcp", address: "localhost", port: 80 } },
+      }),
+      declare("OverlayService", "f-web", { configRefs: ref("f-host"), roleAttributes: ["b", "a"] }),
+      declare("EdgeRouter", "f-eu", { replicas: 2, cost: 3 }),
+      declare("Identity", "f-laptop", {
+        ...{ type: "Device", authPolicyRef: { name: "f-certs" }, disabled: true, roleAttributes: ["clients"] },
+        ...{ serviceConfigs: [{ serviceRef: { name: "f-web" }, configRef: { name: "f-host" } }] },
+      }),
+      declare("PostureCheck", "f-linux", { operatingSystem: { operatingSystems: [{ type: "Linux" }] } }),
+      declare("PostureCheck", "f-code", { mfa: { timeoutSeconds: 60 } }),
+      declare("ServicePolicy", "f-dial", {
+        ...{ type: "Dial", semantic: "AnyOf", identityRefs: ref("f-laptop"), serviceRefs: ref("f-web") },
+        postureCheckRefs: [...ref("f-linux"), ...ref("f-code")],
+      }),
+      declare("EdgeRouterPolicy", "f-all", { semantic: "AnyOf", edgeRouterRefs: ref("f-eu"), identityRoles: ["#all"] }),
+      declare("ServiceEdgeRouterPolicy", "f-all", {
+        ...{ semantic: "AnyOf", edgeRouterRoles: ["#all"], serviceRefs: ref("f-web") },
+      }),
+    ];
+    const given = (input: string, ...args: string[]) => cli.runWith({ input }, ...args, "-f", "-");
+    const file = documents.join("\n---\n");
+    expect(await given(file, "apply")).toMatchObject({ code: 0, errors: "11 created\n" });
+    expect(await given(file, "apply")).toMatchObject({ code: 0, output: "", errors: "11 unchanged\n" });
+    const changed = file.replace('"cost":3', '"cost":4').replace('"disabled":true', '"disabled":false');
+    expect(await given(changed, "apply")).toMatchObject({ code: 0, errors: "3 changed, 8 unchanged\n" });
+    expect(await given(changed, "diff")).toEqual({ code: 0, output: "", errors: "" });
+    const printed = await cli.run("export");
+    expect(printed.code).toBe(0);
+    expect(await given(printed.output, "diff")).toMatchObject({ code: 0, output: "" });
+    const pruned = await given(certs, "apply", "--prune", "-l", "team=red", "--yes");
+    expect(pruned).toMatchObject({ code: 0, errors: "10 deleted, 1 unchanged\n" });
+  });
+
   it("says what their API does not have", async () => {
     const asked = await cli.run("why", "robot", "web");
     expect(asked).toMatchObject({

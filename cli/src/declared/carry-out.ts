@@ -1,7 +1,9 @@
 /** Makes a network as it is declared. Whatever ends it, the next run goes on: what is done already is found done. */
+import { ApiError } from "@sallyport/api/client";
 import { errorText, mapLimit } from "@sallyport/async";
-import { type EntityResource, type IdentityResource, invitationOf } from "@sallyport/resources";
+import { type EntityResource, type IdentityResource, invitationOf, nameOf } from "@sallyport/resources";
 import { EntitySync, identityCollection } from "@sallyport/resources/sync";
+import { CommandError, ExitStatus } from "../errors.ts";
 import type { AnyCollection } from "./declared-kinds.ts";
 import type { Deletion } from "./deletions.ts";
 import { finishIdentity, identitySteps, letIn } from "./identity-steps.ts";
@@ -9,6 +11,9 @@ import { fileOwner } from "./marks.ts";
 import type { KindState, NetworkState } from "./network-state.ts";
 import { NOTHING_KNOWN, type PlanOptions, referencesOf, type Step, surroundingsOf } from "./plan.ts";
 import { References } from "./references.ts";
+
+/** The controller is away, or the session has ended. */
+const ENDING: ReadonlySet<ExitStatus> = new Set([ExitStatus.Unreachable, ExitStatus.LoggedOut]);
 
 /** Requests under way at the same time. */
 const AT_ONCE = 8;
@@ -41,17 +46,24 @@ export class Carrier {
     for (const [, steps] of [...stages].sort(([left], [right]) => left - right)) {
       await mapLimit(steps, AT_ONCE, async (step) => {
         try {
-          await this.#applyOne(step);
-          this.#reports.done(step.title, DONE[step.outcome]);
+          this.#reports.done(step.title, await this.#applyOne(step));
         } catch (error) {
-          this.#state.signal.throwIfAborted();
-          this.#reports.failed(step.title, errorText(error));
+          this.#failed(step.title, error);
         }
       });
     }
   }
 
-  async #applyOne(step: Step): Promise<void> {
+  /** @throws the error when no other resource would fare better */
+  #failed(title: string, error: unknown): void {
+    this.#state.signal.throwIfAborted();
+    const isOfAll = error instanceof CommandError && ENDING.has(error.status);
+    if (isOfAll) throw error;
+    this.#reports.failed(title, errorText(error));
+  }
+
+  /** @returns what was done, in a word */
+  async #applyOne(step: Step): Promise<string> {
     const { declared, resource, found } = step;
     const isIdentity = declared.kind.kind === "Identity";
     const { namespace } = resource.metadata;
@@ -70,10 +82,18 @@ export class Carrier {
     if (found !== undefined && identity !== undefined) await letIn(found.id, identity, this.#state);
     const sync = new EntitySync(declared.kind.entity, noting(collectionFor(step), there), there);
     const onIdentified = async () => {};
-    const result = await sync.sync(client, resource, NOTHING_KNOWN, around, { signal, onIdentified });
+    const carryOut = () => sync.sync(client, resource, NOTHING_KNOWN, around, { signal, onIdentified });
+    const result = await carryOut().catch((error: unknown) => {
+      if (found !== undefined || !isNameTaken(error)) throw error;
+      // Perhaps another run of the same files has made it meanwhile: now the network is asked.
+      there.outdated(nameOf(resource));
+      return carryOut();
+    });
     if (!("id" in result)) throw new Error(result.message);
     if (found === undefined) this.#references.add(declared, result.id);
     if (identity !== undefined) await finishIdentity(result.id, identity, this.#state);
+    const isMadeByOther = step.outcome === "create" && result.found !== undefined;
+    return isMadeByOther ? "made by another run" : DONE[step.outcome];
   }
 
   /** @param deletions in the order in which they may go */
@@ -91,8 +111,7 @@ export class Carrier {
           if (result.state === "blocked") throw new Error(`the network keeps it: ${result.message}`);
           this.#reports.done(title, result.state === "gone" ? "deleted" : "let go (deletionPolicy Orphan)");
         } catch (error) {
-          this.#state.signal.throwIfAborted();
-          this.#reports.failed(title, errorText(error));
+          this.#failed(title, error);
         }
       });
     }
@@ -107,6 +126,8 @@ function collectionFor({ declared, resource }: Step): AnyCollection {
   if (declared.kind.kind !== "Identity") return declared.kind.collection;
   return identityCollection(invitationOf(resource.spec as IdentityResource["spec"])) as unknown as AnyCollection;
 }
+
+const isNameTaken = (error: unknown): boolean => error instanceof ApiError && error.cause?.field === "name";
 
 /** What was listed is no longer true of what is changed. */
 function noting(collection: AnyCollection, there: KindState): AnyCollection {

@@ -25,7 +25,7 @@ export function fieldsOfNew(body: Json): Change[] {
  * @param found the same fields as they are
  */
 export function changesOf(body: Json, found: Json): Change[] {
-  return Object.entries(body).flatMap(([field, after]) => differences([field], found[field], after));
+  return Object.entries(body).flatMap(([field, after]) => differences([field], own(found, field), after));
 }
 
 function differences(path: readonly string[], before: unknown, after: unknown): Change[] {
@@ -33,7 +33,11 @@ function differences(path: readonly string[], before: unknown, after: unknown): 
   if (!isObject(after) || (before !== undefined && !isObject(before))) return [{ path, before, after }];
   const keys = new Set([...Object.keys(before ?? {}), ...Object.keys(after)]);
   if (keys.size === 0) return [];
-  return [...keys].flatMap((key) => differences([...path, key], (before as Json | undefined)?.[key], after[key]));
+  return [...keys].flatMap((key) => differences([...path, key], own(before, key), own(after, key)));
+}
+
+function own(object: unknown, key: string): unknown {
+  return isObject(object) && Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
 /** Servers sort lists of texts, and say nothing in other words. */

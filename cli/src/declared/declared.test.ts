@@ -60,9 +60,10 @@ describe("a file", () => {
     ["a misspelt group", "apiVersion: sallyprot.dev/v1alpha1\nkind: Identity\n", "f.yml:1:13: unknown apiVersion 'sallyprot.dev/v1alpha1': did you mean 'sallyport.dev/v1alpha1'?"],
     ["another version", "apiVersion: sallyport.dev/v2\nkind: Identity\n", "f.yml:1:13: unknown apiVersion 'sallyport.dev/v2': expected sallyport.dev/v1alpha1"],
     ["a misspelt kind", "apiVersion: sallyport.dev/v1alpha1\nkind: Identify\n", "f.yml:2:7: unknown kind 'Identify': did you mean 'Identity'?"],
-    ["an unknown field", `${HEAD}${SPEC}  identityRole: ["#a"]\n`, "f.yml:7:3: spec.identityRole: a ServicePolicy has no such field: did you mean 'identityRoles'?"],
+    ["an unknown field", `${HEAD}${SPEC}  identityRole: ["#a"]\n`, "f.yml:7:3: spec.identityRole: ServicePolicy has no such field: did you mean 'identityRoles'?"],
     ["a wrong value", `${HEAD}spec:\n  type: Dail\n  semantic: AnyOf\n`, `f.yml:5:9: spec.type: expected one of Dial, Bind, found "Dail": did you mean 'Dial'?`],
     ["a wrong type", `${HEAD}${SPEC}  serviceRoles: [5]\n`, "f.yml:7:18: spec.serviceRoles[0]: expected text, found 5"],
+    ["a field that every object of JavaScript has", `${HEAD}${SPEC}  constructor: x\n`, "f.yml:7:3: spec.constructor: ServicePolicy has no such field"],
     ["a missing field", `${HEAD}spec:\n  type: Dial\n`, "f.yml:4:1: spec.semantic is missing: expected AnyOf, AllOf"],
     ["no spec", HEAD, "f.yml:1:1: spec is missing: expected fields with values"],
     ["a broken rule", `${HEAD}${SPEC}  serviceRoles: ["#all", "#a"]\n`, "f.yml:7:17: spec.serviceRoles: #all selects every entity: it stands alone"],
@@ -96,9 +97,13 @@ describe("a file", () => {
       "spec.enrollment.output has no effect here:",
       "spec.enrollment.secretName has no effect here:",
     ]);
-    const others = await read(`${stringify(sample("Network"))}---\napiVersion: apps/v1\nkind: Deployment\n`);
+    const apart = stringify(sample("Network", { roleScope: "Namespaced" }));
+    const deployment = "apiVersion: apps/v1\nkind: Deployment\nmode: 0440\n";
+    const others = await read([stringify(sample("Network")), apart, deployment].join("---\n"));
+    expect(others.problems).toEqual([]);
     expect(others.clusterOnly.map(({ text }) => text)).toEqual([
-      "Network is for the operator: log in to the network itself",
+      "Network is for the operator",
+      "Network is for the operator (its roleScope needs --role-scope Namespaced)",
       "Deployment of apps/v1 is an object of a cluster",
     ]);
   });

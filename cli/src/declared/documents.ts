@@ -17,6 +17,8 @@ export interface Finding {
 
 export interface DeclaredDocument {
   readonly value: unknown;
+  /** Words in it that a cluster reads otherwise: problems of resources, and of no other document. */
+  readonly ambiguous: readonly Finding[];
   /** Where a value stands; of one that is not there, where the nearest one above it is. `key`: where its key does. */
   readonly placeOf: (path: Path, at?: "key" | "value") => string;
 }
@@ -25,6 +27,9 @@ interface Documents {
   readonly documents: readonly DeclaredDocument[];
   readonly problems: readonly Finding[];
 }
+
+/** A network of a hundred thousand resources has less. */
+const MAX_BYTES = 128 * 1024 * 1024;
 
 const ENDING = /\.(ya?ml|json)$/i;
 
@@ -41,7 +46,7 @@ export async function readDocuments(
   const documents: DeclaredDocument[] = [];
   const problems: Finding[] = [];
   for (const file of new Set((await Promise.all(given.map((each) => filesOf(each, isRecursive)))).flat())) {
-    const source = await givenText(file, context);
+    const source = await givenText(file, context, MAX_BYTES);
     const read = await documentsOf(source, file === "-" ? "standard input" : file);
     documents.push(...read.documents);
     problems.push(...read.problems);
@@ -88,11 +93,13 @@ export async function documentsOf(source: string, file: string): Promise<Documen
       problems.push(...document.errors.map(({ pos, message }) => ({ place: placeAt(pos[0]), text: message })));
       continue;
     }
-    problems.push(...(await ambiguousTexts(document, placeAt)));
     try {
       // What refers to itself cannot be written as JSON.
       const value: unknown = JSON.parse(JSON.stringify(document.toJS({ maxAliasCount: 100 }) ?? null));
-      if (value !== null) documents.push(...withItems(value, await finder(document, placeAt)));
+      if (value !== null) {
+        const [placeOf, ambiguous] = [await finder(document, placeAt), await ambiguousTexts(document, placeAt)];
+        documents.push(...withItems({ value, placeOf, ambiguous }));
+      }
     } catch (error) {
       problems.push({ place: placeAt(document.range?.[0] ?? 0), text: `cannot be used: ${errorText(error)}` });
     }
@@ -101,11 +108,13 @@ export async function documentsOf(source: string, file: string): Promise<Documen
 }
 
 /** A list, as `kubectl get -o yaml` prints it, is its items. */
-function withItems(value: unknown, placeOf: DeclaredDocument["placeOf"]): DeclaredDocument[] {
-  const { apiVersion, kind, items } = value as { apiVersion?: unknown; kind?: unknown; items?: unknown };
-  if (apiVersion !== "v1" || kind !== "List" || !Array.isArray(items)) return [{ value, placeOf }];
+function withItems(document: DeclaredDocument): DeclaredDocument[] {
+  const { placeOf, ambiguous } = document;
+  const { apiVersion, kind, items } = document.value as { apiVersion?: unknown; kind?: unknown; items?: unknown };
+  if (apiVersion !== "v1" || kind !== "List" || !Array.isArray(items)) return [document];
   return items.map((item: unknown, index) => ({
     value: item,
+    ambiguous: index === 0 ? ambiguous : [],
     placeOf: (path, at) => placeOf(["items", index, ...path], at),
   }));
 }

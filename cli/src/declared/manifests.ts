@@ -69,7 +69,7 @@ type Read =
   | { readonly problems: readonly Finding[] }
   | { readonly clusterOnly: Finding };
 
-function readManifest({ value, placeOf }: DeclaredDocument): Read {
+function readManifest({ value, placeOf, ambiguous }: DeclaredDocument): Read {
   const place = placeOf([]);
   if (!isObject(value)) return { problems: [{ place, text: "expected a resource with apiVersion, kind and spec" }] };
   const what = kindIn(value, placeOf);
@@ -87,6 +87,7 @@ function readManifest({ value, placeOf }: DeclaredDocument): Read {
   });
   const fields = isObject(spec) ? clusterOnlyFields(kind.kind, spec) : [];
   const problems = [
+    ...ambiguous,
     ...metadata.problems,
     ...refused.map((problem) => ({
       place: placeOf(problem.path, problem.rule === "unknown" ? "key" : "value"),
@@ -129,8 +130,12 @@ function kindIn(
     return refuse(["apiVersion"], `unknown apiVersion '${apiVersion}': expected ${API_VERSION}`);
   const found = DECLARED_KINDS.find((each) => each.kind === kind);
   if (found !== undefined) return { kind: found };
-  if (KINDS.some((each) => each.kind === kind))
-    return { clusterOnly: { place: placeOf([]), text: `${kind} is for the operator: log in to the network itself` } };
+  // A Network is no entity.
+  if (KINDS.some((each) => each.kind === kind)) {
+    const isApart = isObject(value.spec) && value.spec.roleScope === "Namespaced";
+    const scope = isApart ? " (its roleScope needs --role-scope Namespaced)" : "";
+    return { clusterOnly: { place: placeOf([]), text: `${kind} is for the operator${scope}` } };
+  }
   const nearest = nearestName(
     kind,
     KINDS.map((each) => each.kind),
@@ -155,7 +160,7 @@ function problemText({ at, path, rule, message, expected, known }: Problem, kind
   const hint = nearest === undefined ? "" : `: did you mean '${nearest}'?`;
   switch (rule) {
     case "unknown":
-      return `${field}: ${at.startsWith("spec.") ? `a ${kind}` : "a resource"} has no such field${hint}`;
+      return `${field}: ${at.startsWith("spec.") ? kind : "a resource"} has no such field${hint}`;
     case "required":
       return `${field} is missing${expected === undefined ? "" : `: expected ${expected}`}`;
     case "rule":

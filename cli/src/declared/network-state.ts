@@ -71,6 +71,8 @@ export class KindState implements ReaderOf<FoundEntity> {
   readonly #byUid: ReadonlyMap<unknown, readonly FoundEntity[]>;
   /** Ids of those that are no longer as they were listed. */
   readonly #changed = new Set<string>();
+  /** Names that another client has given away since. */
+  readonly #outdated = new Set<string>();
 
   constructor(kind: DeclaredKind, entities: readonly FoundEntity[]) {
     this.kind = kind;
@@ -84,6 +86,11 @@ export class KindState implements ReaderOf<FoundEntity> {
   /** An entity is about to be changed: from now on the network is asked for it. */
   changed(id: string): void {
     this.#changed.add(id);
+  }
+
+  /** There is an entity of the name that was not there: from now on the network is asked for it. */
+  outdated(name: string): void {
+    this.#outdated.add(name);
   }
 
   named(name: string): FoundEntity | undefined {
@@ -112,8 +119,8 @@ export class KindState implements ReaderOf<FoundEntity> {
   ): Promise<readonly FoundEntity[]> {
     const named = this.#byName.get(wanted.name);
     const found = [...(this.#byUid.get(wanted.owner.uid) ?? []), ...(named === undefined ? [] : [named])];
-    if (found.some(({ id }) => this.#changed.has(id))) return await this.#reader.byOwnerOrName(client, wanted, signal);
-    return found;
+    const isKnown = !this.#outdated.has(wanted.name) && !found.some(({ id }) => this.#changed.has(id));
+    return isKnown ? found : await this.#reader.byOwnerOrName(client, wanted, signal);
   }
 
   async byOwner(client: ManagementClient, owner: Owner, signal: AbortSignal): Promise<readonly FoundEntity[]> {

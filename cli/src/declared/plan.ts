@@ -36,6 +36,8 @@ export interface Step {
   readonly outcome: Outcome;
   readonly found: FoundEntity | undefined;
   readonly changes: readonly Change[];
+  /** Fields that are not as declared and stay so, since the resource only observes. */
+  readonly differing: readonly string[];
   /** Of an identity: what is no part of the entity. */
   readonly identity?: IdentitySteps;
 }
@@ -92,8 +94,13 @@ export async function planAll(all: readonly Declared[], state: NetworkState, opt
         continue;
       }
       steps.push(planned);
-      const { warning } = planned.identity ?? {};
-      if (warning !== undefined) warnings.push({ place: declared.place, text: `${titleOf(declared)}: ${warning}` });
+      const observed = planned.differing.join(", ");
+      const notes = [
+        planned.identity?.warning,
+        observed === "" ? undefined : `not as declared, and only observed: ${observed}`,
+      ];
+      for (const note of notes)
+        if (note !== undefined) warnings.push({ place: declared.place, text: `${planned.title}: ${note}` });
       references.add(declared, planned.found?.id ?? idToCome(declared));
     }
   }
@@ -136,7 +143,8 @@ async function planOne(
   const { plan, observed } = await sync.look(client, resource, NOTHING_KNOWN, around, signal);
   const found = observed?.entity;
   const title = ordinal === undefined ? titleOf(declared) : `${titleOf(declared)}-${ordinal}`;
-  const step = { declared, resource, owner: around.owner, title, found };
+  const differing = plan.action === "none" ? plan.differences : [];
+  const step = { declared, resource, owner: around.owner, title, found, differing };
   if (
     plan.action === "conflict" &&
     found !== undefined &&
@@ -146,8 +154,6 @@ async function planOne(
   if (plan.action === "conflict") return { problem: conflictText(plan.message) };
   if (plan.action === "wait") return { problem: plan.message };
   if (plan.action !== "create" && plan.missing.length > 0) return { problem: missingText(plan.missing) };
-  if (plan.action === "none" && plan.differences.length > 0)
-    return { problem: `managementPolicy Observe: not as declared: ${plan.differences.join(", ")}` };
   const outcome = OUTCOMES[plan.action];
   const before =
     found === undefined ? {} : shown({ ...collection.fieldsOf(found), name: found.name, tags: found.tags });

@@ -5,23 +5,23 @@ import type { CommandContext } from "../context.ts";
 import { CommandError } from "../errors.ts";
 
 /** Far more than any request may have. */
-const MAX_BYTES = 4 * 1024 * 1024;
+const MAX_REQUEST = 4 * 1024 * 1024;
 
 /** The text of a file; `-` is the standard input. @throws CommandError when it cannot be read or is too long */
-export async function givenText(file: string, { stdin }: CommandContext): Promise<string> {
+export async function givenText(file: string, { stdin }: CommandContext, maxBytes = MAX_REQUEST): Promise<string> {
   if (file === "-") {
     let text = "";
     for await (const chunk of stdin.setEncoding("utf8")) {
       text += String(chunk);
-      if (text.length > MAX_BYTES) throw tooLong("the standard input");
+      if (text.length > maxBytes) throw tooLong("the standard input", maxBytes);
     }
     return text;
   }
   try {
     const handle = await open(file);
     try {
-      const text = await textOf(handle.createReadStream({ end: MAX_BYTES, autoClose: false }));
-      if (text.length > MAX_BYTES) throw tooLong(file);
+      const text = await textOf(handle.createReadStream({ end: maxBytes, autoClose: false }));
+      if (text.length > maxBytes) throw tooLong(file, maxBytes);
       return text;
     } finally {
       await handle.close();
@@ -39,6 +39,6 @@ export async function givenLine(file: string, context: CommandContext): Promise<
   throw new CommandError(`${file === "-" ? "the standard input" : file} is empty: expected one line`);
 }
 
-function tooLong(what: string): CommandError {
-  return new CommandError(`${what} has more than ${MAX_BYTES} bytes`);
+function tooLong(what: string, maxBytes: number): CommandError {
+  return new CommandError(`${what} has more than ${maxBytes} bytes`);
 }

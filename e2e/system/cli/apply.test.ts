@@ -203,6 +203,17 @@ describe("sallyport apply", () => {
     expect((await cli.run("apply", "-f", file)).errors).toBe("300 unchanged\n");
   });
 
+  it("takes part with another run of the same file", async () => {
+    const names = Array.from({ length: 150 }, (_, at) => `shared-${at}`);
+    const file = names.map((name) => declare("OverlayService", name, { roleAttributes: ["shared"] })).join("");
+    const results = await Promise.all([apply(file), apply(file)]);
+    expect(results.map(({ code, errors }) => [code, errors.match(/^sallyport: .*/m)])).toEqual([
+      [0, null],
+      [0, null],
+    ]);
+    expect((await apply(file)).errors).toBe("150 unchanged\n");
+  });
+
   it("reads folders, and says what is wrong in them before it changes anything", async () => {
     const sources = join(folder, "sources");
     mkdirSync(join(sources, "below"), { recursive: true });
@@ -269,6 +280,16 @@ describe("sallyport apply --prune", () => {
     expect((await cli.run("get", "sp", "red-dial")).code).toBe(3);
     expect((await entity("service", "blue")).name).toBe("blue");
     expect((await entity("auth-policy", "red-certs")).name).toBe("red-certs");
+  });
+
+  it("leaves what the files declare without the labels", async () => {
+    const labels = { team: "moved" };
+    await apply(declare("OverlayService", "moved", {}, { labels }) + declare("OverlayService", "gone", {}, { labels }));
+    const now = declare("OverlayService", "moved", { roleAttributes: ["not-applied"] });
+    const result = await apply(now, "--prune", "-l", "team=moved", "--yes");
+    expect(result).toMatchObject({ code: 0, output: "OverlayService/gone deleted\n" });
+    expect(result.errors).toBe("1 without the labels of -l: left as they are\n1 deleted\n");
+    expect((await entity("service", "moved")).roleAttributes).toBeNull();
   });
 
   it("leaves what something else still uses, and says so", async () => {

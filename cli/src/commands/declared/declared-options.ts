@@ -37,11 +37,16 @@ export function withDeclaredOptions(command: Command): Command {
   return withNetworkOption(command);
 }
 
+export interface DeclaredFiles {
+  /** With the labels of the selector. */
+  readonly declared: readonly Declared[];
+  /** Whatever their labels are. */
+  readonly all: readonly Declared[];
+  readonly selector: Labels | undefined;
+}
+
 /** The resources that the files declare. @throws UsageError, CommandError after it has printed what is wrong */
-export async function declaredBy(
-  options: DeclaredOptions,
-  context: CommandContext,
-): Promise<{ readonly declared: readonly Declared[]; readonly selector: Labels | undefined }> {
+export async function declaredBy(options: DeclaredOptions, context: CommandContext): Promise<DeclaredFiles> {
   const { filename = [], recursive, selector: text, prune, skipClusterOnly } = options;
   if (filename.length === 0) throw new UsageError("no files: name them with -f FILE, or -f - for the standard input");
   if (prune === true && text === undefined)
@@ -63,7 +68,9 @@ export async function declaredBy(
   const left = isSkipping ? clusterOnly.map(({ place, text: what }) => ({ place, text: `${what}: left out` })) : [];
   printFindings([...left, ...warnings], context, "warning: ");
   const chosen = selector === undefined ? declared : declared.filter(({ labels }) => matches(labels, selector));
-  return { declared: chosen, selector };
+  const others = declared.length - chosen.length;
+  if (others > 0) context.stderr.write(`${others} without the labels of -l: left as they are\n`);
+  return { declared: chosen, all: declared, selector };
 }
 
 export interface Planned extends Plan {
@@ -74,7 +81,7 @@ export interface Planned extends Plan {
 
 /** What is to be done. @throws CommandError after it has printed what cannot be done */
 export async function planned(
-  { declared, selector }: Awaited<ReturnType<typeof declaredBy>>,
+  { declared, all, selector }: DeclaredFiles,
   { adopt, prune, roleScope }: DeclaredOptions,
   caller: ApiCaller,
   context: CommandContext,
@@ -95,15 +102,23 @@ export async function planned(
       `${length} ${length === 1 ? "resource" : "resources"} cannot be applied: nothing was changed`,
     );
   printFindings(plan.warnings, context, "warning: ");
-  const deletions = deletionsOf(declared, state, prune === true ? selector : undefined);
+  const deletions = deletionsOf(all, state, prune === true ? selector : undefined);
   return { ...plan, state, deletions, planOptions };
 }
+
+/** A file that is no YAML at all has thousands, with half of its content. */
+const MAX_FINDINGS = 100;
+const MAX_TEXT = 400;
+
+const shortened = (text: string): string => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text);
 
 /** In the order of the files. */
 function printFindings(findings: readonly Finding[], { stderr }: CommandContext, prefix = ""): void {
   const byPlace = new Intl.Collator("en", { numeric: true });
   const sorted = findings.toSorted((left, right) => byPlace.compare(left.place, right.place));
-  for (const { place, text } of sorted) stderr.write(`${prefix}${visible(`${place}: ${text}`)}\n`);
+  for (const { place, text } of sorted.slice(0, MAX_FINDINGS))
+    stderr.write(`${prefix}${visible(`${place}: ${shortened(text)}`)}\n`);
+  if (sorted.length > MAX_FINDINGS) stderr.write(`${prefix}and ${sorted.length - MAX_FINDINGS} more\n`);
 }
 
 /** The whole plan as text; empty when nothing is to be done. */

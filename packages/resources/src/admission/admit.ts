@@ -1,5 +1,5 @@
 import type { StructuralNode } from "../crd/crd.ts";
-import { fieldOf, isObject, itemOf, type Position, type Problem, TOP } from "./position.ts";
+import { fieldOf, isObject, itemOf, type Position, type Problem, schemaOf, TOP } from "./position.ts";
 import { brokenRules } from "./rules.ts";
 
 export type { ObjectPath, Problem } from "./position.ts";
@@ -147,9 +147,8 @@ function validateObject(
     });
   }
   for (const [name, child] of Object.entries(value)) {
-    const declared = node.properties?.[name];
-    const known = declared ?? node.additionalProperties;
-    if (known !== undefined) validate(known, child, fieldOf(position, name, declared !== undefined), problems);
+    const { schema, isDeclared } = schemaOf(node, name);
+    if (schema !== undefined) validate(schema, child, fieldOf(position, name, isDeclared), problems);
     else if (node["x-kubernetes-preserve-unknown-fields"] !== true && position.at !== "metadata") {
       const unknown = fieldOf(position, name, true);
       problems.push({

@@ -1,4 +1,5 @@
 /** Places in objects, and what is wrong there. */
+import type { StructuralNode } from "../crd/crd.ts";
 
 /** Keys and indexes from the top of an object. */
 export type ObjectPath = readonly (string | number)[];
@@ -19,6 +20,15 @@ export interface Problem {
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The schema of a field, and whether it is declared by its name: `constructor` is no field of every object. */
+export function schemaOf(
+  node: StructuralNode,
+  name: string,
+): { readonly schema: StructuralNode | undefined; readonly isDeclared: boolean } {
+  const isDeclared = node.properties !== undefined && Object.hasOwn(node.properties, name);
+  return { schema: isDeclared ? node.properties?.[name] : node.additionalProperties, isDeclared };
+}
 
 /** Where a value stands: in the schema, and in the object. */
 export interface Position {

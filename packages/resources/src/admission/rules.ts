@@ -2,7 +2,7 @@ import { type CelInput, CelScalar, celEnv, celFunc, celMethod, isCelError, parse
 import { amountOf } from "../amount.ts";
 import type { StructuralNode } from "../crd/crd.ts";
 import type { CelRule } from "../fields/cel.ts";
-import { fieldOf, isObject, itemOf, type Position, type Problem } from "./position.ts";
+import { fieldOf, isObject, itemOf, type Position, type Problem, schemaOf } from "./position.ts";
 
 /** Adds the rules of the schema that the value breaks. Its form must fit the schema. */
 export function brokenRules(
@@ -25,11 +25,9 @@ export function brokenRules(
   }
   if (!isObject(value)) return;
   for (const [name, child] of Object.entries(value)) {
-    const declared = node.properties?.[name];
-    const known = declared ?? node.additionalProperties;
-    const before = isObject(previous) ? previous[name] : undefined;
-    if (known !== undefined)
-      brokenRules(known, child, before, fieldOf(position, name, declared !== undefined), problems);
+    const { schema, isDeclared } = schemaOf(node, name);
+    const before = isObject(previous) && Object.hasOwn(previous, name) ? previous[name] : undefined;
+    if (schema !== undefined) brokenRules(schema, child, before, fieldOf(position, name, isDeclared), problems);
   }
 }
 
@@ -73,10 +71,7 @@ function celValue(node: StructuralNode | undefined, value: unknown): CelInput {
   }
   if (isObject(value))
     return new Map(
-      Object.entries(value).map(([name, child]) => [
-        name,
-        celValue(node?.properties?.[name] ?? node?.additionalProperties, child),
-      ]),
+      Object.entries(value).map(([name, child]) => [name, celValue(node && schemaOf(node, name).schema, child)]),
     );
   return value as CelInput;
 }
