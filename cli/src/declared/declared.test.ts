@@ -1,8 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DEFINITIONS } from "@sallyport/resources/definitions";
 import { sample } from "@sallyport/resources/testing/samples";
+import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import { stringify } from "yaml";
 import { testContext } from "../testing/test-context.ts";
@@ -107,6 +108,49 @@ describe("a file", () => {
       "Deployment of apps/v1 is an object of a cluster",
     ]);
   });
+});
+
+test("whatever a file holds, it is declared or said to be wrong", async () => {
+  const kinds = DECLARED_KINDS.map(({ kind }) => kind);
+  const names = fc.constantFrom(
+    "networkRef",
+    "tags",
+    "type",
+    "enrollment",
+    "replicas",
+    "__proto__",
+    "serviceRoles",
+    "data",
+  );
+  const value = fc.oneof(fc.jsonValue({ maxDepth: 3 }), fc.dictionary(names, fc.jsonValue({ maxDepth: 2 })));
+  const manifest = fc.record(
+    {
+      apiVersion: fc.oneof({ weight: 9, arbitrary: fc.constant("sallyport.dev/v1alpha1") }, fc.jsonValue()),
+      kind: fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...kinds, "Network") }, fc.jsonValue()),
+      metadata: fc.oneof(
+        fc.constant({ name: "a" }),
+        fc.dictionary(fc.constantFrom("name", "labels", "annotations"), value),
+      ),
+      spec: fc.oneof(fc.dictionary(names, value), value),
+    },
+    { requiredKeys: [] },
+  );
+  await fc.assert(
+    fc.asyncProperty(manifest, async (each) => {
+      const { declared, problems, clusterOnly } = await read(stringify(each));
+      expect(declared.length + problems.length + clusterOnly.length).toBeGreaterThan(0);
+      for (const { place } of problems) expect(place).toMatch(/^f\.yml:\d+:\d+$/);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("what the guide shows can be applied as it stands", async () => {
+  const page = readFileSync(join(import.meta.dirname, "../../../docs/cli.md"), "utf8");
+  const [, example = ""] = /```yaml\n(apiVersion: [\s\S]*?)```/.exec(page) ?? [];
+  const { declared, problems, warnings } = await read(example);
+  expect([problems, warnings]).toEqual([[], []]);
+  expect(declared.map(({ labels }) => labels)).toEqual([{ team: "red" }, { team: "red" }]);
 });
 
 describe("files", () => {

@@ -14,25 +14,29 @@ export interface Deletion {
   readonly title: string;
 }
 
+/** What files declare: all of it, and what of it is applied. */
+interface Files {
+  readonly all: readonly Declared[];
+  readonly declared: readonly Declared[];
+}
+
 /**
  * In the order in which they may go: what refers to others goes first.
  *
  * @param selector of labels by which resources are pruned; undefined: none is
  */
-export function deletionsOf(
-  declared: readonly Declared[],
-  state: NetworkState,
-  selector: Labels | undefined,
-): Deletion[] {
+export function deletionsOf({ all, declared }: Files, state: NetworkState, selector: Labels | undefined): Deletion[] {
+  const kept = new Set(all.map(({ resource }) => keyOf(resource)));
   const replicas = new Map(declared.map(({ resource }) => [keyOf(resource), replicasOf(resource)]));
   const found: Deletion[] = [];
   for (const kind of state.loaded) {
     for (const entity of kind.entities) {
       const mark = markOf(entity.tags);
       if (mark === undefined || mark.kind !== kind.kind.kind) continue;
-      const wanted = replicas.get(fileUid(mark));
+      const uid = fileUid(mark);
+      const wanted = replicas.get(uid);
       const isSurplus = wanted !== undefined && mark.ordinal !== undefined && mark.ordinal >= wanted;
-      const isPruned = wanted === undefined && selector !== undefined && matches(mark.labels, selector);
+      const isPruned = !kept.has(uid) && selector !== undefined && matches(mark.labels, selector);
       if (isSurplus || isPruned) found.push({ kind, entity, mark, title: titleOf(mark) });
     }
   }
@@ -46,7 +50,8 @@ const keyOf = ({ kind, metadata: { namespace, name } }: Declared["resource"]): s
 
 /** Every other resource has one entity, which is no surplus. */
 function replicasOf({ kind, spec }: Declared["resource"]): number {
-  return kind === "EdgeRouter" ? (spec as EdgeRouterResource["spec"]).replicas : Number.POSITIVE_INFINITY;
+  const isCounted = kind === "EdgeRouter" && spec.managementPolicy !== "Observe";
+  return isCounted ? (spec as EdgeRouterResource["spec"]).replicas : Number.POSITIVE_INFINITY;
 }
 
 function titleOf({ kind, namespace, name, ordinal }: Mark): string {

@@ -2,6 +2,15 @@ import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ownerOf } from "../../../packages/resources/src/entity/ownership.ts";
+import { EntitySync } from "../../../packages/resources/src/entity/sync.ts";
+import { overlayService, services } from "../../../packages/resources/src/kinds/overlay-service/entity.ts";
+import {
+  type OverlayServiceSpec,
+  overlayServiceDefinition,
+} from "../../../packages/resources/src/kinds/overlay-service/schema.ts";
+import { sample } from "../../../packages/resources/src/kinds/testing/samples.ts";
+import { admit } from "../../../packages/resources/src/testing/admit.ts";
 import { Cli } from "../../network/cli.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
@@ -90,6 +99,7 @@ describe("sallyport apply", () => {
     expect(configs.data).toMatchObject([{ serviceId: web.id, configId: web.configs[0] }]);
     expect(await apply(file)).toMatchObject({ code: 0, output: "", errors: "10 unchanged\n" });
     expect(await given(file, "diff")).toEqual({ code: 0, output: "", errors: "" });
+    expect(await apply(file, "--dry-run")).toEqual({ code: 0, output: "", errors: "nothing to do\n" });
     expect((await entity("sp", "one-dial")).updatedAt).toBe(policy.updatedAt);
   });
 
@@ -155,6 +165,33 @@ describe("sallyport apply", () => {
     const refused = await apply(declare("OverlayService", "op", { roleAttributes: ["x"] }), "--adopt");
     expect(refused.code).toBe(1);
     expect(refused.errors).toContain("belongs to OverlayService edge/op of cluster c-1");
+  });
+
+  it("leaves an entity to the operator that adopts it", async () => {
+    const document = (cost: object) => declare("OverlayService", "handed-over", { roleAttributes: ["a"], ...cost });
+    await apply(document({}));
+    const { id } = await entity("service", "handed-over");
+    const resource = {
+      kind: "OverlayService",
+      metadata: { namespace: "edge", name: "handed-over", uid: "u-7" },
+      spec: admit(
+        overlayServiceDefinition,
+        sample("OverlayService", { managementPolicy: "Adopt", roleAttributes: ["a"] }),
+      ).object.spec as OverlayServiceSpec,
+    };
+    const around = {
+      owner: ownerOf(resource, "c-1"),
+      scope: { roleScope: "Global", namespace: "edge" },
+      references: new Map(),
+    } as const;
+    const { signal } = new AbortController();
+    const known = { id: undefined, wasObserved: false };
+    const o = { signal, onIdentified: async () => {} };
+    const result = await new EntitySync(overlayService, services).sync(network.management, resource, known, around, o);
+    expect(result).toMatchObject({ state: "synced", id, notes: [{ reason: "Adopted" }] });
+    expect(await apply(document({}))).toMatchObject({ code: 0, output: "" });
+    const refused = await apply(document({ maxIdleTimeMillis: 5 }), "--adopt");
+    expect(refused.errors).toContain("belongs to OverlayService edge/handed-over of cluster c-1");
   });
 
   it("finds entities by name that no file declares, and names those that are nowhere", async () => {

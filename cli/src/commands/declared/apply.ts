@@ -40,8 +40,11 @@ export const configureApply: Configure = (command, context) => {
       const files = await declaredBy(options, context);
       await withNetwork(options.network, context, async ({ name, caller }) => {
         const plan = await planned(files, options, caller, context);
-        if (options.dryRun === true) context.stdout.write(await planText(plan));
-        else await apply(plan, name, options, context);
+        if (options.dryRun === true) {
+          const text = await planText(plan);
+          context.stdout.write(text);
+          if (text === "") context.stderr.write("nothing to do\n");
+        } else await apply(plan, name, options, context);
       });
     });
 };

@@ -102,7 +102,7 @@ export async function planned(
       `${length} ${length === 1 ? "resource" : "resources"} cannot be applied: nothing was changed`,
     );
   printFindings(plan.warnings, context, "warning: ");
-  const deletions = deletionsOf(all, state, prune === true ? selector : undefined);
+  const deletions = deletionsOf({ all, declared }, state, prune === true ? selector : undefined);
   return { ...plan, state, deletions, planOptions };
 }
 
