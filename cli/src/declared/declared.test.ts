@@ -74,6 +74,8 @@ describe("a file", () => {
     ["a label that is none", `${HEAD.replace("name: dial", "name: dial, labels: { a: 5 }")}${SPEC}`, "f.yml:3:38: metadata.labels.a: expected text of letters, digits, -, _ and ., found 5"],
     ["a word that YAML 1.1 reads otherwise", `${HEAD}${SPEC}  tags: { a: no }\n`, 'f.yml:7:14: a cluster reads no as false: write false, or "no" for the text'],
     ["a number that YAML 1.1 reads otherwise", `${HEAD}${SPEC}  tags: { a: 0644 }\n`, 'f.yml:7:14: a cluster reads 0644 as another number: write a decimal number, or "0644" for the text'],
+    ["a number that is none", `${HEAD.replace("ServicePolicy", "OverlayService")}spec: { maxIdleTimeMillis: .nan }\n`, 'f.yml:4:28: no resource can have .nan: write a number, or ".nan" for the text'],
+    ["a number that is too large", `${HEAD.replace("ServicePolicy", "ServiceConfig")}spec: { type: x, data: { a: 12345678901234567890 } }\n`, 'f.yml:4:29: 12345678901234567890 would be rounded: write a smaller number, or "12345678901234567890" for the text'],
     ["one resource twice", `${HEAD}${SPEC}---\n${HEAD}${SPEC}`, "f.yml:8:1: ServicePolicy/dial is declared twice: first at f.yml:1:1"],
     ["two networks", `${HEAD}${SPEC}  networkRef: { name: a }\n---\n${HEAD.replace("dial", "b")}${SPEC}  networkRef: { name: b }\n`, "f.yml:9:1: spec.networkRef names b, but f.yml:1:1 names a: apply the files of each network by themselves"],
     ["a Secret's value", `${HEAD.replace("ServicePolicy", "ServiceConfig")}spec:\n  type: host.v1\n  dataFrom: { secretRef: { name: a, key: b } }\n`, "f.yml:6:3: spec.dataFrom: Secrets are in a cluster, so only the operator reads them: write the config into data"],

@@ -152,6 +152,7 @@ async function finder(document: Document, placeAt: (offset: number) => string): 
 const AMBIGUOUS: readonly (readonly [RegExp, (text: string) => string])[] = [
   [/^(y|yes|on)$/i, (text) => `a cluster reads ${text} as true: write true, or "${text}" for the text`],
   [/^(n|no|off)$/i, (text) => `a cluster reads ${text} as false: write false, or "${text}" for the text`],
+  [/^[-+]?\.(inf|nan)$/i, (text) => `no resource can have ${text}: write a number, or "${text}" for the text`],
   [
     /^[-+]?(0[0-7_]+|0b[01_]+|[0-9][0-9_]*_[0-9_]*)$/i,
     (text) => `a cluster reads ${text} as another number: write a decimal number, or "${text}" for the text`,
@@ -162,9 +163,13 @@ async function ambiguousTexts(document: Document, placeAt: (offset: number) => s
   const { Scalar, visit } = await import("yaml");
   const found: Finding[] = [];
   visit(document, {
-    Scalar(_key, { type, source = "", range }) {
-      const text = type === Scalar.PLAIN ? AMBIGUOUS.find(([pattern]) => pattern.test(source))?.[1](source) : undefined;
-      if (text !== undefined) found.push({ place: placeAt(range?.[0] ?? 0), text });
+    Scalar(_key, { type, source = "", value, range }) {
+      const isPlain = type === Scalar.PLAIN;
+      const isRounded = isPlain && Number.isInteger(value) && !Number.isSafeInteger(value);
+      const text = isRounded
+        ? `${source} would be rounded: write a smaller number, or "${source}" for the text`
+        : isPlain && AMBIGUOUS.find(([pattern]) => pattern.test(source))?.[1](source);
+      if (typeof text === "string") found.push({ place: placeAt(range?.[0] ?? 0), text });
     },
   });
   return found;
