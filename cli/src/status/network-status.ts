@@ -57,6 +57,9 @@ export interface Counts {
   readonly circuits?: number;
   readonly apiSessions?: number;
   readonly sessions?: number;
+  /** Of these the lists may have less. */
+  readonly unhostedServices?: number;
+  readonly disabledIdentities?: number;
 }
 
 export interface CertificateStatus extends Named {

@@ -45,6 +45,7 @@ export function problemsOf(observed: Observed, now: number): Problem[] {
     ...serviceProblems(observed),
     ...identityProblems(observed),
     ...dialProblems(observed, now),
+    ...moreProblems(observed),
   ];
   return [...found.filter(({ status }) => status === "failed"), ...found.filter(({ status }) => status === "warning")];
 }
@@ -146,6 +147,18 @@ function dialProblems({ failedDials }: Observed, now: number): Problem[] {
       command: `sallyport why ${subjectWord(identity)} ${subjectWord(service)}${flag}`,
     };
   });
+}
+
+/** What the lists leave out. */
+function moreProblems({ counts, unhostedServices, disabledIdentities }: Observed): Problem[] {
+  const services = (counts.unhostedServices ?? 0) - unhostedServices.length;
+  const identities = (counts.disabledIdentities ?? 0) - disabledIdentities.length;
+  const more = (subject: string, count: number, what: string, command: string): Problem[] =>
+    count <= 0 ? [] : [{ status: "warning", subject, message: `${count} more ${what}`, command }];
+  return [
+    ...more("services", services, "are not hosted", "sallyport get services --filter 'isEmpty(terminators)'"),
+    ...more("identities", identities, "are disabled", "sallyport get identities --filter disabled"),
+  ];
 }
 
 function ago(time: string, now: number): string {

@@ -9,17 +9,12 @@ import type { OpenNetwork } from "../network/open-network.ts";
 import { controllerIdOf, inspectController } from "./inspect.ts";
 import type { NetworkStatus, Observed, Unread } from "./network-status.ts";
 import { problemsOf } from "./problems.ts";
-import {
-  authoritiesOf,
-  countOf,
-  failedDials,
-  healthOf,
-  leafOf,
-  MAX_LISTED,
-  unhostedServices,
-  versionOf,
-} from "./readings.ts";
+import { authoritiesOf, countOf, failedDials, healthOf, leafOf, MAX_LISTED, versionOf } from "./readings.ts";
 import { certificatesOf, controllersOf, disabledOf, linksOf, present, routersOf } from "./shaping.ts";
+import { unhostedServices } from "./unhosted.ts";
+
+const MANAGEMENT_IDENTITIES = `${MANAGEMENT_API}/identities`;
+const DISABLED = "disabled = true";
 
 /** What the controller itself knows, and no list has. */
 const INSPECTIONS = ["process", "connected-routers", "routers-last-seen", "failed-dials"];
@@ -67,10 +62,11 @@ export async function readStatus({ name, caller }: OpenNetwork, signal: AbortSig
     const limit = filter === undefined ? undefined : MAX_LISTED;
     return part(called, () => listEntities(kindNamed(kind), { filter, limit }, caller), []);
   };
-  const count = (called: string, path: string) => part(called, () => countOf(path, caller), undefined);
+  const count = (called: string, path: string, filter?: string) =>
+    part(called, () => countOf(path, caller, filter), undefined);
 
   // Alone, because it may begin a new session, which the others then have.
-  const identities = await count("identities", `${MANAGEMENT_API}/identities`);
+  const identities = await count("identities", MANAGEMENT_IDENTITIES);
   const leaf = await part("certificate of the controller", () => leafOf(caller, signal), undefined);
   const id = controllerIdOf(leaf);
   const [inspected, version, health, controllers, routers, edgeRouters, links, authorities, cas] = await Promise.all([
@@ -89,20 +85,27 @@ export async function readStatus({ name, caller }: OpenNetwork, signal: AbortSig
     count("circuits", "/fabric/v1/circuits"),
     count("API sessions", `${MANAGEMENT_API}/api-sessions`),
     count("sessions", `${MANAGEMENT_API}/sessions`),
-    part("services without hosts", () => unhostedServices(caller), []),
-    entities("disabled identities", "identity", "disabled = true"),
+    part("services without hosts", () => unhostedServices(caller), { services: [], total: undefined }),
+    entities("disabled identities", "identity", DISABLED),
     part("failed dials", () => failedDials(inspected, now, caller), []),
   ]);
   reading.checkSession(PUBLIC_PARTS);
+  const isAllDisabled = disabled.length < MAX_LISTED;
+  const disabledIdentities = isAllDisabled
+    ? disabled.length
+    : await count("identities", MANAGEMENT_IDENTITIES, DISABLED);
 
   const observed: Observed = {
     network: name,
     controllers: controllersOf({ controllers, version, health, inspected, id, url: caller.controller }),
     routers: routersOf({ routers, edgeRouters, links, inspected }),
     links: linksOf(links),
-    counts: present({ identities, services, circuits, apiSessions, sessions }),
+    counts: present({
+      ...{ identities, services, circuits, apiSessions, sessions },
+      ...{ unhostedServices: unhosted.total, disabledIdentities },
+    }),
     certificates: certificatesOf({ leaf, authorities, cas, edgeRouters }, now),
-    unhostedServices: unhosted,
+    unhostedServices: unhosted.services,
     disabledIdentities: disabled.map(disabledOf),
     failedDials: dials,
     unread: reading.unread,

@@ -1,27 +1,24 @@
 /** What `status` asks a controller, one function for each part. */
 import type { X509Certificate } from "node:crypto";
-import { ApiError } from "@sallyport/api/client";
-import { mapLimit } from "@sallyport/async";
 import { fetchCaBundle } from "@sallyport/sdk";
 import { type Entity, titleOf, valueAt } from "../entities/entity.ts";
 import { quoted } from "../entities/filter-text.ts";
-import { listEntities, listPath } from "../entities/list.ts";
+import { listEntities } from "../entities/list.ts";
 import { kindNamed } from "../kinds/find-kind.ts";
 import type { ApiCaller } from "../network/api-caller.ts";
 import { MANAGEMENT_API } from "../network/api-paths.ts";
 import { presentedCertificate } from "../network/presented-certificate.ts";
 import type { Inspected } from "./inspect.ts";
-import type { FailedDial, Named, UnhostedService } from "./network-status.ts";
+import type { FailedDial, Named } from "./network-status.ts";
 
-const AT_ONCE = 4;
 /** Of services without hosts, identities that are disabled, and failed dials. */
 export const MAX_LISTED = 20;
 /** Older failures say little of the network as it is now. */
 const RECENT_MS = 15 * 60_000;
 
 /** How many entities a list has. */
-export async function countOf(path: string, caller: ApiCaller): Promise<number | undefined> {
-  const { meta } = await caller.json({ method: "GET", path, query: { limit: 1 } });
+export async function countOf(path: string, caller: ApiCaller, filter?: string): Promise<number | undefined> {
+  const { meta } = await caller.json({ method: "GET", path, query: { limit: 1, filter } });
   return meta.pagination?.totalCount;
 }
 
@@ -63,46 +60,6 @@ export async function healthOf(caller: ApiCaller): Promise<Health> {
     isHealthy: valueAt(data, "healthy") === true,
     failing: failing.map(({ id, err }) => `${String(id)}: ${String(err ?? "fails")}`),
   };
-}
-
-/** Services without a terminator, each with an identity that may host it. */
-export async function unhostedServices(caller: ApiCaller): Promise<readonly UnhostedService[]> {
-  const services = await withoutTerminators(caller);
-  return await mapLimit(services, AT_ONCE, async (service) => {
-    const named = namedOf(service);
-    const host = await hostOf(named, caller);
-    return { ...named, ...(host !== undefined && { host }) };
-  });
-}
-
-async function withoutTerminators(caller: ApiCaller): Promise<readonly Entity[]> {
-  try {
-    return await listEntities(kindNamed("service"), { filter: "isEmpty(terminators)", limit: MAX_LISTED }, caller);
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.code !== "INVALID_FILTER") throw error;
-  }
-  // OpenZiti's controllers know no such filter.
-  const [services, terminators] = await Promise.all([
-    listEntities(kindNamed("service"), {}, caller),
-    listEntities(kindNamed("terminator"), {}, caller),
-  ]);
-  const hosted = new Set(terminators.map((each) => valueAt(each, "service.id") ?? each.serviceId));
-  return services.filter(({ id }) => !hosted.has(id)).slice(0, MAX_LISTED);
-}
-
-async function hostOf({ id }: Named, caller: ApiCaller): Promise<Named | undefined> {
-  const policies = await listPath(
-    `${MANAGEMENT_API}/services/${id}/service-policies`,
-    kindNamed("service-policy"),
-    {},
-    caller,
-  );
-  for (const policy of policies.filter(({ type }) => type === "Bind")) {
-    const path = `${MANAGEMENT_API}/service-policies/${String(policy.id)}/identities`;
-    const [host] = await listPath(path, kindNamed("identity"), { limit: 1 }, caller);
-    if (host !== undefined) return namedOf(host);
-  }
-  return undefined;
 }
 
 interface RawDial {

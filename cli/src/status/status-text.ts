@@ -6,6 +6,7 @@ import { span } from "./problems.ts";
 
 /** Rows of a table, so that the whole stays on a screen. */
 const MAX_ROWS = 12;
+const MAX_ALIKE = 3;
 const INDENT = "  ";
 const NOTHING = "-";
 
@@ -114,12 +115,19 @@ async function rows(
 
 function problemLines(problems: readonly Problem[], { isWide, emphasis }: StatusTextOptions): string {
   if (problems.length === 0) return "";
-  const shown = isWide ? problems : problems.slice(0, MAX_ROWS);
+  const shown = isWide ? problems : someOf(problems);
   const lines = shown.flatMap(({ status, subject, message, command }) => [
     visible(`${INDENT}${status === "failed" ? "FAILED" : "warning"}  ${subject}: ${message}`),
     ...(command === undefined ? [] : [`${INDENT}${INDENT}${visible(command)}`]),
   ]);
   return `${emphasis("PROBLEMS")}\n${lines.map((line) => `${line}\n`).join("")}${more(problems.length - shown.length)}`;
+}
+
+/** Some of each kind, so that many of one hide no other. */
+function someOf(problems: readonly Problem[]): readonly Problem[] {
+  const kindOf = ({ status, subject }: Problem) => `${status} ${subject.split(" ", 1)[0]}`;
+  const some = new Set([...Map.groupBy(problems, kindOf).values()].flatMap((alike) => alike.slice(0, MAX_ALIKE)));
+  return problems.filter((problem) => some.has(problem)).slice(0, MAX_ROWS);
 }
 
 function more(count: number): string {

@@ -91,6 +91,18 @@ describe("the problems of a network", () => {
     );
   });
 
+  it("say how many the lists leave out", () => {
+    const found = problems({
+      counts: { unhostedServices: 30, disabledIdentities: 1 },
+      unhostedServices: [{ id: "s", name: "s" }],
+    });
+    expect(found.map(({ subject, message }) => `${subject}: ${message}`)).toEqual([
+      "service s: is not hosted, and no identity may host it",
+      "services: 29 more are not hosted",
+      "identities: 1 more are disabled",
+    ]);
+  });
+
   it("have failures first", () => {
     const found = problems({
       disabledIdentities: [{ id: "i", name: "i" }],
@@ -195,6 +207,16 @@ describe("the screen", () => {
     expect(text).toMatch(/^ROUTER .*\nr25 +OFFLINE/m);
     expect(text).toContain("… and 18 more: -o wide shows them");
     expect(await shown({ routers }, true)).toMatch(/^r29 +online/m);
+  });
+
+  it("has some problems of each kind, so that many of one hide no other", async () => {
+    const unhostedServices = [...Array(20).keys()].map((index) => ({ id: `s${index}`, name: `s${index}` }));
+    const more = { unhostedServices, disabledIdentities: [{ id: "i", name: "i" }] };
+    const text = await shown(more);
+    expect(text.match(/warning {2}service/g)).toHaveLength(3);
+    expect(text).toContain("identity i: cannot log in");
+    expect(text).toContain("… and 17 more: -o wide shows them");
+    expect((await shown(more, true)).match(/warning {2}service/g)).toHaveLength(20);
   });
 
   it("fits the terminal", async () => {
