@@ -27,6 +27,9 @@ describe("of a configuration", () => {
     [`key: |\n  ${KEY.replaceAll("\n", "\n  ")}`, "MHcCAQEEIA0123456789"],
     [`enrollmentJwt: ${JWT}`, JWT],
     [`something: ${JWT}`, "c2lnbmF0dXJl"],
+    ["tls.key: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCg==", "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCg=="],
+    ["kind: Secret\ndata:\n  anything: aHVudGVyMg==", "aHVudGVyMg=="],
+    ["- &a b\n- {kind: Secret}\n- password: in-a-list", "in-a-list"],
     ["&a password: anchored-secret\nother: *a", "anchored-secret"],
   ])("%j no secret remains", async (text, secret) => {
     const redacted = await new Redactor().configuration(text);

@@ -10,6 +10,8 @@ const SECRET = new RegExp(SECRET_PART, "i");
 /** The value is a place, a time or a number. */
 const HARMLESS =
   /(file|path|dir|folder|endpoint|uri|lifetime|duration|timeout|interval|length|size|limit|count|enabled|required|type|id|expiresat)s?$/i;
+/** What a key looks like that stands in a file itself: base64 or hex digits, and no path. */
+const KEY = /^[A-Za-z0-9+/=_-]{32,}$/;
 /** `name: value`, `name=value` and `"name":"value"`, also in comments and several in a line. All repetitions are bounded. */
 const NAME = `(["']?)([\\w.-]{0,60}(?:${SECRET_PART})[\\w.-]{0,60})\\1(\\s{0,8}[:=]\\s{0,8})`;
 const QUOTED = `"(?:[^"\\\\\\n]|\\\\.){0,20000}"|'[^'\\n]{0,20000}'`;
@@ -86,9 +88,13 @@ async function secretsIn(text: string): Promise<readonly string[]> {
     found.push(value, ...value.split("\n").map((line) => line.trim()));
   };
   for (const document of documents) {
+    const isKubernetesSecret = document.get("kind") === "Secret";
     visit(document, {
       Pair(_key, { key, value }) {
-        if (!isScalar(key) || !isSecret(String(key.value)) || !isNode(value)) return;
+        if (!isScalar(key) || !isNode(value)) return;
+        const name = String(key.value);
+        const isKey = name.toLowerCase().endsWith("key") && isScalar(value) && KEY.test(String(value.value));
+        if (!isSecret(name) && !isKey && !(isKubernetesSecret && name === "data")) return;
         visit(value, {
           Scalar(_at, scalar) {
             add(scalar.value);
