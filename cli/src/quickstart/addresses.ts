@@ -53,14 +53,15 @@ export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "127.0.0.1";
 }
 
-/** The first free port from `first` on. */
+/** The first free port from `first` on. Those that are taken already do not count as tries. @throws CommandError */
 export async function freePortFrom(first: number, taken: readonly number[] = []): Promise<number> {
-  for (let port = first; port < first + TRIES && port < 65_536; port++) {
-    if (!taken.includes(port) && (await whyNotFree(port)) === undefined) return port;
+  let port = first;
+  for (let tries = 0; tries < TRIES && port < 65_536; port++) {
+    if (taken.includes(port)) continue;
+    if ((await whyNotFree(port)) === undefined) return port;
+    tries++;
   }
-  throw new CommandError(
-    `no port from ${first} to ${first + TRIES - 1} is free: choose others with --port and --router-port`,
-  );
+  throw new CommandError(`no port from ${first} to ${port - 1} is free: end a program that listens on one of them`);
 }
 
 /** Why a port of this machine cannot be listened on; undefined where it can. */

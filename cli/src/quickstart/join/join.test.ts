@@ -19,14 +19,15 @@ it("the hosts file loses the lines of services, and no other one", async () => {
   }
 });
 
+const service = (name: string, port: number | undefined, ...protocols: ("tcp" | "udp")[]) => ({
+  ...{ name, port, protocols: protocols.length === 0 ? (["tcp"] as const) : protocols },
+  ...{ isDialled: true, isHosted: false, hostNames: [] },
+});
+
 it("services get the ports of an earlier run, their own, or the next free ones", async () => {
   const server = createServer().listen(0);
   await new Promise((resolve) => server.once("listening", resolve));
   const { port: taken } = server.address() as { port: number };
-  const service = (name: string, port: number | undefined, ...protocols: ("tcp" | "udp")[]) => ({
-    ...{ name, port, protocols: protocols.length === 0 ? (["tcp"] as const) : protocols },
-    ...{ isDialled: true, isHosted: false, hostNames: [] },
-  });
   try {
     const services = [service("a", taken), service("b", 80), service("c", 20_411), service("dns", 53, "tcp", "udp")];
     const ports = await localPorts(services, { b: 20_410, "dns:udp": 20_411 });
@@ -46,6 +47,19 @@ it("services get the ports of an earlier run, their own, or the next free ones",
   } finally {
     server.close();
   }
+});
+
+it("a name or port that the network chose badly does not keep the machine from other services", async () => {
+  const services = [service("__proto__", 80), service("far", 1e9), service("web", 80)];
+  const ports = await localPorts(services, {});
+  expect(ports.map((each) => each.service)).toEqual(["__proto__", "far", "web"]);
+  for (const { port } of ports) expect(port).toBeGreaterThanOrEqual(8_000);
+});
+
+it("each of more services than ports are tried for one gets a port", async () => {
+  const services = Array.from({ length: 120 }, (_, index) => service(`s${index}`, 443));
+  const ports = await localPorts(services, {});
+  expect(new Set(ports.map(({ port }) => port)).size).toBe(120);
 });
 
 it.skipIf(process.platform !== "linux")("connections are intercepted by root only, with the programs for it", () => {

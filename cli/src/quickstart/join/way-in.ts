@@ -52,12 +52,22 @@ export async function localPorts(
   );
   const reserved = Object.values(before);
   for (const { service, protocol, port } of wanted) {
-    const own = before[portKey(service, protocol)];
-    const first = own ?? (port !== undefined && port >= 1_024 ? port : FIRST_PORT);
+    const key = portKey(service, protocol);
+    // Names of services are any text, such as `__proto__`.
+    const own = Object.hasOwn(before, key) ? before[key] : undefined;
     const taken = [...reserved.filter((each) => each !== own), ...ports.map((each) => each.port)];
-    ports.push({ service, protocol, port: await freePortFrom(first, taken) });
+    ports.push({ service, protocol, port: await freePortNear(own ?? port, taken) });
   }
   return ports;
+}
+
+/** From the port on if a user may open it and one is free there, else from {@link FIRST_PORT} on: the network chooses the port. */
+async function freePortNear(port: number | undefined, taken: readonly number[]): Promise<number> {
+  if (port !== undefined && port >= 1_024) {
+    const near = await freePortFrom(port, taken).catch(() => undefined);
+    if (near !== undefined) return near;
+  }
+  return await freePortFrom(FIRST_PORT, taken);
 }
 
 /** Whether a command line of the tunneler can name the service: `SERVICE:PORT`. */
