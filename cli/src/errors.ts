@@ -10,6 +10,8 @@ export const ExitStatus = {
   LoggedOut: 4,
   Unreachable: 5,
   Conflict: 6,
+  /** As shells count the signal. */
+  Interrupted: 130,
 } as const;
 
 export type ExitStatus = (typeof ExitStatus)[keyof typeof ExitStatus];
@@ -29,6 +31,13 @@ export class CommandError extends Error {
 export class UsageError extends CommandError {
   constructor(message: string) {
     super(message, ExitStatus.Usage);
+  }
+}
+
+/** A command that a signal has ended where its user has something to do. Others end without a word. */
+export class InterruptedError extends CommandError {
+  constructor(message: string, cause: unknown) {
+    super(message, ExitStatus.Interrupted, { cause });
   }
 }
 

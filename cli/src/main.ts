@@ -3,7 +3,7 @@ import { errorText } from "@sallyport/async";
 import { productVersion } from "@sallyport/program/build-info";
 import type { CommandContext } from "./context.ts";
 import { becomeDaemon, isDaemon } from "./daemons.ts";
-import { CommandError, ExitStatus, QuietEnd } from "./errors.ts";
+import { CommandError, ExitStatus, InterruptedError, QuietEnd } from "./errors.ts";
 import { runProgram } from "./program.ts";
 import { visible } from "./terminal/visible.ts";
 
@@ -21,16 +21,14 @@ export async function main(args: readonly string[], context: CommandContext): Pr
     if (isDaemon(line[0])) becomeDaemon(line[0], line.slice(1), process.argv[1] ?? "", context);
     return await runProgram(line, context, productVersion(import.meta.url));
   } catch (error) {
-    if (context.signal.aborted) return INTERRUPTED;
+    const isTold = error instanceof InterruptedError;
+    if (context.signal.aborted && !isTold) return ExitStatus.Interrupted;
     if (error instanceof QuietEnd) return error.status;
     context.stderr.write(`sallyport: ${visible(errorText(error))}\n`);
     if (context.env.SALLYPORT_DEBUG) context.stderr.write(`${(error as Error).stack}\n`);
     return await statusOf(error);
   }
 }
-
-/** As shells count the signal. */
-const INTERRUPTED = 130;
 
 async function statusOf(error: unknown): Promise<number> {
   if (error instanceof CommandError) return error.status;

@@ -179,7 +179,9 @@ async function withView<T>(
     const isSame = new URL(open.saved.controller).host === new URL(controller).host;
     if (isSame) await open.caller.json({ method: "GET", path: "/fabric/v1/circuits", query: { limit: 1 } });
     state.isBegun = true;
-    return isSame ? await work(open.caller, undefined) : await work(undefined, `you are logged in to another network`);
+    return isSame
+      ? await work(open.caller, undefined)
+      : await work(undefined, `you are logged in at ${open.saved.controller}, and the identity is of ${controller}`);
   };
   try {
     return await withNetwork(network, context, begin);

@@ -35,8 +35,9 @@ The network has a controller with its own database, a router, policies, one serv
 Ctrl-C or SIGTERM. The next run goes on with the same network; what an interrupted run has begun is finished. A new --expose adds a service, and one with the
 name of a service changes where it leads.
 
-With --join, a machine redeems a token once. With the token of an edge router it runs a router, at --host and --router-port. Otherwise it runs a tunneler: programs reach the services that the identity may dial by their names where connections
-can be intercepted (root on Linux, with ip and nft), otherwise by ports of this machine, which are printed.
+With --join, a machine redeems a token once. With the token of an edge router it runs a router, at --host and --router-port. Otherwise it runs a tunneler:
+programs reach the services that the identity may dial by their names where connections can be intercepted (root on Linux, with ip and nft), otherwise by ports
+of this machine, which are printed.
 
 Clients and servers need no open port. Other machines reach this one at the controller's and the router's port (TCP 1280 and 3022 unless they are in use).
 
@@ -60,8 +61,8 @@ export const configureQuickstart: Configure = (command, context) => {
       "name or address under which other machines reach this one; its own when absent",
       once("host"),
     )
-    .option("--port <port>", "of the controller; 1280 or the next free one when absent", portOf)
-    .option("--router-port <port>", "of the router; 3022 or the next free one when absent", portOf)
+    .option("--port <port>", "of the controller; 1280 or the next free one when absent", portOf("port"))
+    .option("--router-port <port>", "of the router; 3022 or the next free one when absent", portOf("router-port"))
     .option(
       "--expose <[name=][host:]port>",
       "a service that leads to this port; may be repeated",
@@ -129,8 +130,11 @@ async function joinAs(options: StartOptions, context: CommandContext): Promise<v
   );
 }
 
-function portOf(text: string): number {
-  const port = positiveNumber(text);
-  if (port < 65_536) return port;
-  throw new InvalidArgumentError("Expected a port from 1 to 65535.");
+function portOf(name: string): (text: string, before: number | undefined) => number {
+  return (text, before) => {
+    if (before !== undefined) throw new UsageError(`--${name} was given twice`);
+    const port = positiveNumber(text);
+    if (port < 65_536) return port;
+    throw new InvalidArgumentError("Expected a port from 1 to 65535.");
+  };
 }

@@ -52,7 +52,10 @@ export const configureWhy: Configure = (command, context) => {
         options.identity === undefined ? await asked(names, options, context) : await own(names, options, context);
       await show(answer, options, context);
       // Commands end with 1 by an error; this answer is none.
-      if (!answer.allowed) throw new CommandError("the identity cannot reach the service: see above");
+      if (!answer.allowed) {
+        const what = options.type === "bind" ? "host" : "reach";
+        throw new CommandError(`the identity cannot ${what} the service: see above`);
+      }
     });
 };
 

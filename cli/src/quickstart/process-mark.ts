@@ -8,17 +8,18 @@ export interface ProcessMark {
 }
 
 export function markOf(pid: number): ProcessMark {
-  return { pid, started: startOf(pid) ?? "" };
+  return { pid, started: statusOf(pid)?.started ?? "" };
 }
 
-/** Whether the process still runs. */
+/** Whether the process still runs. One that has ended stays in the list until its parent takes note, in some containers forever. */
 export function isRunning({ pid, started }: ProcessMark): boolean {
   try {
     process.kill(pid, 0);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EPERM") return false;
   }
-  return (startOf(pid) ?? started) === started;
+  const now = statusOf(pid);
+  return now === undefined || (now.started === started && now.state !== "Z" && now.state !== "X");
 }
 
 /** What a file says of a process; undefined for any other text. */
@@ -31,11 +32,12 @@ export function markText({ pid, started }: ProcessMark): string {
   return `${pid} ${started}\n`;
 }
 
-/** Field 22 of /proc/PID/stat. The name of the program, field 2, may hold blanks and parentheses. */
-function startOf(pid: number): string | undefined {
+/** Fields 3 and 22 of /proc/PID/stat. The name of the program, field 2, may hold blanks and parentheses. */
+function statusOf(pid: number): { readonly state: string; readonly started: string } | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "latin1");
-    return text.slice(text.lastIndexOf(")") + 2).split(" ")[19];
+    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    return { state: fields[0] ?? "", started: fields[19] ?? "" };
   } catch {
     return undefined;
   }

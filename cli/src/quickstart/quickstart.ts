@@ -3,7 +3,7 @@ import type { Server } from "node:http";
 import { untilAborted } from "@sallyport/async";
 import { makeFolder } from "@sallyport/program/make-folder";
 import type { CommandContext } from "../context.ts";
-import { CommandError, UsageError } from "../errors.ts";
+import { CommandError, InterruptedError, UsageError } from "../errors.ts";
 import type { ApiCaller } from "../network/api-caller.ts";
 import { withNetwork } from "../network/open-network.ts";
 import { settingsFolder } from "../network/own-files.ts";
@@ -74,9 +74,7 @@ export async function quickstart(options: QuickstartOptions, context: CommandCon
   } catch (error) {
     // Only a network that is complete is stopped without an error.
     if (!stop.aborted) throw error;
-    throw new CommandError("stopped before the network was complete: run the command again to go on", undefined, {
-      cause: error,
-    });
+    throw new InterruptedError("stopped before the network was complete: run the command again to go on", error);
   } finally {
     for (const program of programs.toReversed()) await program.stop();
     for (const server of servers) server.close().closeAllConnections();

@@ -74,6 +74,18 @@ describe("a program that a quick start runs", () => {
   });
 });
 
+it.skipIf(process.platform !== "linux")(
+  "a process that has ended and that its parent has not asked for does not run",
+  async () => {
+    const program = await start("sleep 0 & echo $! > child; exec sleep 60");
+    const child = () => Number(existsSync(at("child")) ? readFileSync(at("child"), "utf8") : "0");
+    await expect.poll(child, { timeout: 10_000 }).toBeGreaterThan(0);
+    await expect.poll(() => isRunning(markOf(child())), { timeout: 10_000 }).toBe(false);
+    expect(readFileSync(`/proc/${child()}/stat`, "utf8")).toMatch(/\) Z /);
+    expect(program.pid !== undefined && isRunning(markOf(program.pid))).toBe(true);
+  },
+);
+
 describe("the folder of a quick start", () => {
   it("is for one run at a time, and free again after one that was killed", async () => {
     const unlock = await lockFolder(folder);

@@ -84,6 +84,13 @@ describe("a quick start", () => {
       left = programs.map(pidOf);
       expect(alive(left)).toEqual(left);
     }
+    const interrupted = start("--expose", expose);
+    await interrupted.line(/^controller ready/);
+    interrupted.signal("SIGINT");
+    expect(await interrupted.exited).toBe(130);
+    expect(interrupted.tail.at(-1)).toBe(
+      "sallyport: stopped before the network was complete: run the command again to go on",
+    );
     const run = start("--expose", expose);
     await run.line(/^The network runs/);
     expect(alive(left)).toEqual([]);
@@ -145,8 +152,8 @@ describe("a quick start", () => {
       [changed({ em: "ottca" }), "enrolls by 'ottca': expected a one-time token"],
       [changed({ iss: "https://localhost:9" }), "localhost:9"],
       [changed({ iss: "http://localhost" }), "is no enrollment token"],
-      ["a.b.c", "the token holds no token"],
-      [garbage, `${garbage} holds no token`],
+      ["a.b.c", "the text after --join is no enrollment token"],
+      [garbage, `${garbage} is no enrollment token`],
       [inFolder("no-file"), "cannot read"],
     ] as const) {
       const { code, errors } = await cli.run("quickstart", "--dir", inFolder("refused"), "--join", given);
@@ -221,6 +228,9 @@ describe("a quick start", () => {
       [["--host", "no-such-host.invalid"], 1, "cannot be resolved on this machine: choose a name"],
       [["--host", "localhost", "--port", taken], 1, `--port ${taken} cannot be used: another program listens there`],
       [["--host", "localhost", "--port", port, "--router-port", port], 2, "must differ"],
+      [["--token-dir", ""], 2, "--token-dir expects a folder, found nothing"],
+      [["--join", ""], 2, "--join expects a token or the name of its file, found nothing"],
+      [["--port", "9", "--port", "10"], 2, "--port was given twice"],
       [["--port", "0"], 2, "Expected a whole number from 1"],
       [["--token-dir", ""], 2, "--token-dir expects a folder, found ''"],
       [["--join", ""], 2, "--join expects the text of a token"],
@@ -238,6 +248,11 @@ describe("a quick start", () => {
       [cli.main, "is not a folder"],
     ] as const)
       expect((await cli.run("quickstart", "--dir", dir)).errors).toContain(message);
+    const nowhere = await cli.run("quickstart", "--dir", "");
+    expect([nowhere.code, nowhere.errors]).toEqual([
+      2,
+      expect.stringContaining("--dir expects a folder, found nothing"),
+    ]);
     const homeless = await cli.runWith({ input: "", env: { HOME: "", XDG_DATA_HOME: "" } }, "quickstart");
     expect(homeless.errors).toContain("HOME is not set; choose one with --dir DIR");
     const unknown = await cli.runWith(

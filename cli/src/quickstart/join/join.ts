@@ -1,7 +1,7 @@
 /** A machine that joins a network, or goes on in one that it has joined. */
 import { makeFolder } from "@sallyport/program/make-folder";
 import type { CommandContext } from "../../context.ts";
-import { CommandError, UsageError } from "../../errors.ts";
+import { CommandError, InterruptedError, UsageError } from "../../errors.ts";
 import { visible } from "../../terminal/visible.ts";
 import { checkOwnFolder, lockFolder } from "../folder-lock.ts";
 import { stopSignals } from "../stop-signals.ts";
@@ -45,9 +45,7 @@ export async function joinNetwork(options: JoinOptions, context: CommandContext)
     say("stopping; again to stop at once");
   } catch (error) {
     if (!stop.aborted) throw error;
-    throw new CommandError("stopped before the machine had joined: run the command again to go on", undefined, {
-      cause: error,
-    });
+    throw new InterruptedError("stopped before the machine had joined: run the command again to go on", error);
   } finally {
     for (const program of programs.toReversed()) await program.stop();
     await unlock();

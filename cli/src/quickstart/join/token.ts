@@ -27,11 +27,11 @@ const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 export async function givenToken(given: string, context: CommandContext): Promise<JoinToken> {
   const isText = TOKEN.test(given.trim());
   const text = isText ? given.trim() : (await givenText(given, context)).trim();
-  const what = isText ? "the token" : given === "-" ? "the standard input" : given;
+  const what = isText ? "the text after --join" : given === "-" ? "the standard input" : given;
   const claims = TOKEN.test(text) ? claimsOf(text) : undefined;
   if (claims === undefined) {
     throw new CommandError(
-      `${what} holds no token: expected the text or the file of an enrollment token, three parts with a dot between them`,
+      `${what} is no enrollment token: expected a token or the name of its file; a token has three parts with a dot between them`,
     );
   }
   const { iss, sub, exp, em, ctrls } = claims;
