@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { Server } from "node:http";
@@ -53,6 +54,19 @@ describe("a folder that is served", () => {
     ["//etc/passwd", 404],
   ])("has no %s, and says so with %d", async (path, status) => {
     expect(await ask(path)).toMatchObject({ status, body: expect.stringMatching(new RegExp(`^${status} [A-Z]`)) });
+  });
+
+  it.skipIf(process.platform !== "linux" || process.getuid?.() !== 0)("is not for other users of the machine", () => {
+    // Of a shell, because this program's Node may be in a folder that others cannot enter.
+    const script = `exec 3<>/dev/tcp/127.0.0.1/${port()} && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3`;
+    const askAs = async (uid: number) => {
+      const child = spawn("bash", ["-c", script], { uid, gid: uid, cwd: "/", stdio: ["ignore", "pipe", "ignore"] });
+      return await text(child.stdout);
+    };
+    return expect(Promise.all([askAs(0), askAs(65_534)])).resolves.toEqual([
+      expect.stringContaining("<p>first page</p>"),
+      "",
+    ]);
   });
 
   it("goes on after requests that make no sense, and clients that leave", async () => {

@@ -1,6 +1,9 @@
 /** Folders that a quick start serves as web pages, each on a loopback port that a service leads to. */
+import { readFileSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { createServer, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import { endianness } from "node:os";
 import serveStatic from "serve-static";
 import { CommandError } from "../errors.ts";
 import type { Exposure, ServedFolder } from "./exposure.ts";
@@ -31,12 +34,42 @@ export async function serveFolder({ folder }: ServedFolder, port: number): Promi
       },
     );
   });
+  // Every user of this machine can reach the port; the files may be for their owner alone.
+  server.on("connection", (socket) => {
+    if (!isOfThisUser(socket)) socket.destroy();
+  });
   const { promise: listening, resolve: onListening, reject } = Promise.withResolvers<void>();
   server.once("error", reject).listen(port, HOST, onListening);
   await listening.catch((error: NodeJS.ErrnoException) => {
     throw new CommandError(`port ${port}, on which ${folder} is served, cannot be opened: ${error.code}`);
   });
   return server;
+}
+
+/** Whether a program of this user, or of root, has opened the connection. True where the system does not say. */
+function isOfThisUser({ remoteAddress, remotePort, localAddress, localPort }: Socket): boolean {
+  const own = process.getuid?.();
+  if (process.platform !== "linux" || own === undefined) return true;
+  const ends = ` ${tableEnd(remoteAddress, remotePort)} ${tableEnd(localAddress, localPort)} `;
+  try {
+    const line = readFileSync("/proc/net/tcp", "latin1")
+      .split("\n")
+      .find((each) => each.includes(ends));
+    const uid = line?.trim().split(/\s+/)[7];
+    return uid === String(own) || uid === "0";
+  } catch {
+    return true;
+  }
+}
+
+/** An end of a connection as the kernel's table has it: the four bytes of the address in the order of the processor. */
+function tableEnd(address = "", port = 0): string {
+  const bytes = address.split(".").map(Number);
+  return `${hex(endianness() === "LE" ? bytes.toReversed() : bytes)}:${hex([port >> 8, port & 0xff])}`;
+}
+
+function hex(bytes: readonly number[]): string {
+  return Buffer.from(bytes).toString("hex").toUpperCase();
 }
 
 function sayStatus(status: number, headers: Readonly<Record<string, string>>, response: ServerResponse): void {
