@@ -46,7 +46,7 @@ export async function targetOf(
   if (found === undefined) {
     const what =
       identity === undefined
-        ? `there is neither a service that the identity may dial nor an identity named '${called}': ${hint}`
+        ? `there is neither a service that the identity may dial nor an identity named '${called}': ${hint}; --identity FILE dials as another one`
         : `${called} hosts no service that the identity may dial: 'sallyport get terminators' lists the hosts`;
     throw new CommandError(what, ExitStatus.NotFound);
   }

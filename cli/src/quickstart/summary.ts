@@ -29,7 +29,7 @@ export async function showSummary(summary: Summary, context: CommandContext): Pr
     const file = join(resolve(tokenFolder), `${token.name}.jwt`);
     await writeOwn(file, `${token.jwt}\n`);
     parts.push(
-      title(`On another machine, as ${token.name}: the token counts once, until ${token.until.toISOString()}`),
+      title(`On another machine, as ${token.name}: the token works once, until ${token.until.toISOString()}`),
       ...joinLines(token.jwt, visible(file), stdout.isTTY === true),
     );
     if (isQr) {

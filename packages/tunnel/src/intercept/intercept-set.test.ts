@@ -91,6 +91,10 @@ describe("a target", () => {
     );
   });
 
+  test.each(["localhost", "LocalHost.", "web.localhost", "*.localhost"])("%s stays this machine", (address) => {
+    expect(() => sortAddresses({ name: "web", addresses: [address] })).toThrow(/service web: .* is this machine/);
+  });
+
   test("ports are merged, and wrong ones said", () => {
     const ranges = [
       [5, 9],

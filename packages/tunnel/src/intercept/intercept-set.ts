@@ -58,12 +58,16 @@ export interface Addresses {
 /** A host name as in a configuration: labels of letters, digits, `-` and `_`. */
 const NAME = /^(?=.{1,253}\.?$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?$/i;
 
+/** Programs of this machine find each other by it (RFC 6761). */
+const OWN_NAME = /^(.+\.)?localhost\.?$/i;
+
 /** @throws InterceptError for an address that is none of the forms */
 export function sortAddresses(target: Pick<InterceptTarget, "name" | "addresses">): Addresses {
   const sorted = { ranges: [] as IpRange[], names: [] as string[], wildcards: [] as string[] };
   for (const address of target.addresses) {
     const range = parseRange(address);
     if (range !== undefined) sorted.ranges.push(range);
+    else if (OWN_NAME.test(address)) throw badTarget(target.name, `"${address}" is this machine`, "another name");
     else if (address.startsWith("*.") && NAME.test(address.slice(2))) sorted.wildcards.push(address);
     // A name of digits only is a mistyped address.
     else if (NAME.test(address) && !/^[\d.]+$/.test(address)) sorted.names.push(address);
