@@ -13,14 +13,14 @@ export function processTree(root: number): number[] {
   return found;
 }
 
-/** Those of the processes that still exist. */
+/** Those of the processes that still run. One that has ended stays in the list until its parent takes note. */
 export function alive(pids: readonly number[]): number[] {
-  return pids.filter((pid) => {
-    try {
-      process.kill(pid, 0);
-      return true;
-    } catch (error) {
-      return (error as NodeJS.ErrnoException).code !== "ESRCH";
-    }
-  });
+  const states = execFileSync("ps", ["-A", "-o", "pid=,stat="], { encoding: "utf8" }).trim().split("\n");
+  const running = new Set(
+    states.flatMap((row) => {
+      const [pid = "", state = ""] = row.trim().split(/\s+/);
+      return state.startsWith("Z") ? [] : [Number(pid)];
+    }),
+  );
+  return pids.filter((pid) => running.has(pid));
 }

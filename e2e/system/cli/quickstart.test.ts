@@ -228,12 +228,10 @@ describe("a quick start", () => {
       [["--host", "no-such-host.invalid"], 1, "cannot be resolved on this machine: choose a name"],
       [["--host", "localhost", "--port", taken], 1, `--port ${taken} cannot be used: another program listens there`],
       [["--host", "localhost", "--port", port, "--router-port", port], 2, "must differ"],
-      [["--token-dir", ""], 2, "--token-dir expects a folder, found nothing"],
-      [["--join", ""], 2, "--join expects a token or the name of its file, found nothing"],
+      [["--token-dir", ""], 2, "--token-dir expects a folder, found ''"],
+      [["--join", ""], 2, "--join expects the text of a token, a file, or - for the standard input; found ''"],
       [["--port", "9", "--port", "10"], 2, "--port was given twice"],
       [["--port", "0"], 2, "Expected a whole number from 1"],
-      [["--token-dir", ""], 2, "--token-dir expects a folder, found ''"],
-      [["--join", ""], 2, "--join expects the text of a token"],
       [["--expose", "nothing"], 2, "--expose expects"],
       [["--expose", "80", "--expose", "localhost:80"], 2, "two services would be called 'port-80'"],
       [["--router-port", routerPort, "x"], 2, "too many arguments"],
@@ -251,7 +249,7 @@ describe("a quick start", () => {
     const nowhere = await cli.run("quickstart", "--dir", "");
     expect([nowhere.code, nowhere.errors]).toEqual([
       2,
-      expect.stringContaining("--dir expects a folder, found nothing"),
+      expect.stringContaining("--dir expects a folder, found ''"),
     ]);
     const homeless = await cli.runWith({ input: "", env: { HOME: "", XDG_DATA_HOME: "" } }, "quickstart");
     expect(homeless.errors).toContain("HOME is not set; choose one with --dir DIR");
