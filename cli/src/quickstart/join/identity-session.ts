@@ -8,11 +8,14 @@ import { ApiCaller } from "../../network/api-caller.ts";
 import { CLIENT_API } from "../../network/api-paths.ts";
 import { authenticate } from "../../network/authenticate.ts";
 import { identityFile } from "../../network/login-material.ts";
+import { HOST_CONFIGS, hostedPlaces } from "./hosted-place.ts";
 
 export interface ReachableService {
   readonly name: string;
   readonly isDialled: boolean;
   readonly isHosted: boolean;
+  /** Where this machine connects to for clients of the network, if it hosts the service. */
+  readonly hostedPlaces: readonly string[];
   readonly protocols: readonly ("tcp" | "udp")[];
   /** As clients call it where they are intercepted. */
   readonly hostNames: readonly string[];
@@ -71,7 +74,7 @@ export class IdentitySession {
   /** What the identity may dial or host, by name. */
   async services(): Promise<readonly ReachableService[]> {
     const kind = { plural: "services", isPaged: true, hasName: true };
-    const found = await listPath(`${CLIENT_API}/services?configTypes=intercept.v1`, kind, {}, this.#caller);
+    const found = await listPath(`${CLIENT_API}/services?${CONFIGS}`, kind, {}, this.#caller);
     return found.map(reachable);
   }
 
@@ -82,9 +85,12 @@ export class IdentitySession {
   }
 }
 
+const CONFIGS = ["intercept.v1", ...HOST_CONFIGS].map((type) => `configTypes=${type}`).join("&");
+
 function reachable(service: Entity): ReachableService {
   const permissions = Array.isArray(service.permissions) ? service.permissions : [];
-  const config = (service.config as Entity | undefined)?.["intercept.v1"];
+  const configs = service.config as Entity | undefined;
+  const config = configs?.["intercept.v1"];
   const texts = (path: string): string[] => {
     const value = valueAt(config, path);
     return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
@@ -96,6 +102,7 @@ function reachable(service: Entity): ReachableService {
     name: String(service.name),
     isDialled: permissions.includes("Dial"),
     isHosted: permissions.includes("Bind"),
+    hostedPlaces: hostedPlaces(configs),
     protocols: protocols.length === 0 ? ["tcp"] : protocols,
     hostNames: texts("addresses").filter((each) => /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(each) && /[a-z]/i.test(each)),
     port: typeof low === "number" ? low : undefined,

@@ -3,6 +3,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { hostedPlaces } from "./hosted-place.ts";
 import { removeNames } from "./hosts-file.ts";
 import { canHavePort, localPorts, whyNotIntercepted } from "./way-in.ts";
 
@@ -21,7 +22,7 @@ it("the hosts file loses the lines of services, and no other one", async () => {
 
 const service = (name: string, port: number | undefined, ...protocols: ("tcp" | "udp")[]) => ({
   ...{ name, port, protocols: protocols.length === 0 ? (["tcp"] as const) : protocols },
-  ...{ isDialled: true, isHosted: false, hostNames: [] },
+  ...{ isDialled: true, isHosted: false, hostedPlaces: [], hostNames: [] },
 });
 
 it("services get the ports of an earlier run, their own, or the next free ones", async () => {
@@ -61,6 +62,30 @@ it("each of more services than ports are tried for one gets a port", async () =>
   const ports = await localPorts(services, {});
   expect(new Set(ports.map(({ port }) => port)).size).toBe(120);
 });
+
+it.each([
+  [{ "host.v1": { protocol: "tcp", address: "localhost", port: 22 } }, ["tcp:localhost:22"]],
+  [
+    {
+      "host.v1": {
+        ...{ forwardProtocol: true, allowedProtocols: ["tcp", "udp"], forwardAddress: true },
+        ...{ allowedAddresses: ["10.0.0.0/8", "*.lan"], forwardPort: true },
+        allowedPortRanges: [
+          { low: 1, high: 1_024 },
+          { low: 8_080, high: 8_080 },
+        ],
+      },
+    },
+    ["tcp,udp:10.0.0.0/8,*.lan:1-1024,8080"],
+  ],
+  [
+    { "host.v2": { terminators: [{ address: "a", port: 1 }, { address: "b", port: 2 }, null] } },
+    ["tcp:a:1", "tcp:b:2"],
+  ],
+  [{ "ziti-tunneler-server.v1": { protocol: "udp", hostname: "dns", port: 53 } }, ["udp:dns:53"]],
+  [{ "host.v1": 3, "intercept.v1": {} }, []],
+  [undefined, []],
+])("what a machine hosts is said: %j", (configs, places) => expect(hostedPlaces(configs)).toEqual(places));
 
 it.skipIf(process.platform !== "linux")("connections are intercepted by root only, with the programs for it", () => {
   const why = whyNotIntercepted({ PATH: "/nonexistent" });

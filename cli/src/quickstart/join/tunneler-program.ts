@@ -101,7 +101,7 @@ async function wayFor(
 ): Promise<WayIn> {
   const dialled = services.filter(({ isDialled }) => isDialled);
   const obstacle = options.isIntercepting === false ? "--no-intercept" : whyNotIntercepted(context.env);
-  const hosted = services.filter(({ isHosted }) => isHosted).map(({ name }) => `hosts ${name}`);
+  const hosted = [...hostedLines(services)];
   const common = { ports: state.ports, names: [], isIntercepting: false };
   if (obstacle === undefined) {
     const lines = dialled.map((service) => `${service.name} is at ${placesOf(service)}`);
@@ -158,6 +158,14 @@ async function isReady(port: number, signal: AbortSignal): Promise<boolean> {
   return (await fetch(`http://127.0.0.1:${port}/health-checks/ready`, { signal })).status === 200;
 }
 
+/** A policy opens places of this machine to the network, and its user should see which. */
+function hostedLines(services: readonly ReachableService[]): Set<string> {
+  const lines = services
+    .filter(({ isHosted }) => isHosted)
+    .map(({ name, hostedPlaces: places }) => `hosts ${name}${places.length === 0 ? "" : `, at ${places.join(", ")}`}`);
+  return new Set(lines);
+}
+
 /** Tells of services that come and go. */
 async function followServices(
   session: IdentitySession,
@@ -166,6 +174,7 @@ async function followServices(
   { context: { signal }, say }: Joining,
 ): Promise<void> {
   let known = namesOf(first);
+  let hosted = hostedLines(first);
   for (;;) {
     await pause(REFRESH_MS, signal);
     if (signal.aborted) return;
@@ -181,6 +190,10 @@ async function followServices(
     }
     for (const name of known.difference(names)) say(`${name} is no longer for this machine`);
     known = names;
+    const lines = hostedLines(services);
+    for (const line of lines.difference(hosted)) say(`from now on this machine ${line}`);
+    for (const line of hosted.difference(lines)) say(`no longer ${line}`);
+    hosted = lines;
   }
 }
 
