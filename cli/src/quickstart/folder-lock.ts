@@ -1,19 +1,21 @@
 /** One run at a time works in a folder. */
 import { randomUUID } from "node:crypto";
-import { link, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { link, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CommandError } from "../errors.ts";
 import { isRunning, markOf, markText, type ProcessMark, readMark } from "./process-mark.ts";
 
 const FILE = "running.pid";
+const WRITTEN_BY_ALL = 0o002;
 
 /**
  * Takes the folder for this process.
  *
  * @returns gives it back
- * @throws CommandError when another process has it
+ * @throws CommandError when another process has it, or another user could change it
  */
 export async function lockFolder(folder: string): Promise<() => Promise<void>> {
+  await checkOwner(folder);
   const lock = join(folder, FILE);
   const own = join(folder, `${FILE}.${randomUUID()}`);
   try {
@@ -46,6 +48,23 @@ export async function checkOwnFolder(folder: string, own: string): Promise<void>
   throw new CommandError(
     `${folder} has files of something else, such as ${files[0]}: choose a new folder with --dir DIR`,
   );
+}
+
+/** Who can replace files of a network chooses its keys, where its logs are written, and which processes are stopped. */
+async function checkOwner(folder: string): Promise<void> {
+  const own = process.getuid?.();
+  if (own === undefined) return;
+  const { uid, mode } = await stat(folder);
+  const why =
+    uid !== own
+      ? `belongs to another user (${uid}), who`
+      : (mode & WRITTEN_BY_ALL) !== 0
+        ? "can be written by every user, each of whom"
+        : undefined;
+  if (why !== undefined)
+    throw new CommandError(
+      `${folder} ${why} could replace the files of the network: choose a folder of your own with --dir DIR`,
+    );
 }
 
 async function isTaken(own: string, lock: string): Promise<boolean> {

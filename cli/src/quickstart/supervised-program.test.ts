@@ -1,4 +1,13 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { nextCall } from "@sallyport/async";
@@ -87,6 +96,17 @@ it.skipIf(process.platform !== "linux")(
 );
 
 describe("the folder of a quick start", () => {
+  it("is refused where other users can write into it, and makes nothing there", async () => {
+    chmodSync(folder, 0o777);
+    await expect(lockFolder(folder)).rejects.toThrow(`${folder} can be written by every user`);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it.skipIf(process.getuid?.() !== 0)("is refused where it belongs to another user", async () => {
+    chownSync(folder, 65_534, 65_534);
+    await expect(lockFolder(folder)).rejects.toThrow(`${folder} belongs to another user (65534)`);
+  });
+
   it("is for one run at a time, and free again after one that was killed", async () => {
     const unlock = await lockFolder(folder);
     await expect(lockFolder(folder)).rejects.toThrow(`uses ${folder} (process ${process.pid})`);
