@@ -1,6 +1,6 @@
 import type { CommandContext } from "../context.ts";
 import { differences, type Editable, editableOf, editableText, editedValues } from "../editing/editable.ts";
-import { EditedFile } from "../editing/editor.ts";
+import { EditedFile, editorOf } from "../editing/editor.ts";
 import type { Entity } from "../entities/entity.ts";
 import { findEntity } from "../entities/find.ts";
 import { namesOfIds } from "../entities/names.ts";
@@ -36,6 +36,7 @@ export const configureEdit: Configure = (command, context) => {
       const kind = kindOf(word, "patch");
       await withNetwork(network, context, async ({ caller }) => {
         const entity = await findEntity(kind, called, caller);
+        editorOf(context);
         const file = await EditedFile.make(`${kind.name}-${called}.yml`);
         const isDone = await new Edit(kind, file, caller, context).run(await stateOf(kind, entity, caller));
         await file.remove();

@@ -4,7 +4,17 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CommandContext } from "../context.ts";
-import { CommandError } from "../errors.ts";
+import { CommandError, UsageError } from "../errors.ts";
+
+/** The command line of the user's editor. @throws UsageError where none is named and there is no terminal for the usual one */
+export function editorOf(context: CommandContext): string {
+  const named = context.env.VISUAL || context.env.EDITOR;
+  if (named) return named;
+  if (context.stdin.isTTY && context.stdout.isTTY) return "vi";
+  throw new UsageError(
+    "there is no terminal for an editor: change fields with 'sallyport patch', or set EDITOR to a program that changes a file",
+  );
+}
 
 /** A text in a folder of its own, which only its owner can read. */
 export class EditedFile {
@@ -22,11 +32,14 @@ export class EditedFile {
   }
 
   /** Shows the text to the user and answers what it is afterwards. @throws CommandError when the editor fails */
-  async edit(text: string, { env }: CommandContext): Promise<string> {
+  async edit(text: string, context: CommandContext): Promise<string> {
+    const editor = editorOf(context);
     await writeFile(this.path, text, { mode: 0o600 });
-    const editor = env.VISUAL || env.EDITOR || "vi";
     // As Git does: the setting is a command line, such as `code --wait`.
-    const child = spawn("/bin/sh", ["-c", `${editor} "$1"`, "sh", this.path], { stdio: "inherit", env: { ...env } });
+    const child = spawn("/bin/sh", ["-c", `${editor} "$1"`, "sh", this.path], {
+      stdio: "inherit",
+      env: { ...context.env },
+    });
     const code = await new Promise<number | null>((resolve, reject) => {
       child.once("exit", resolve);
       child.once("error", reject);
