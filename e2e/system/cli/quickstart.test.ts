@@ -248,10 +248,7 @@ describe("a quick start", () => {
     ] as const)
       expect((await cli.run("quickstart", "--dir", dir)).errors).toContain(message);
     const nowhere = await cli.run("quickstart", "--dir", "");
-    expect([nowhere.code, nowhere.errors]).toEqual([
-      2,
-      expect.stringContaining("--dir expects a folder, found ''"),
-    ]);
+    expect([nowhere.code, nowhere.errors]).toEqual([2, expect.stringContaining("--dir expects a folder, found ''")]);
     const homeless = await cli.runWith({ input: "", env: { HOME: "", XDG_DATA_HOME: "" } }, "quickstart");
     expect(homeless.errors).toContain("HOME is not set; choose one with --dir DIR");
     const unknown = await cli.runWith(
