@@ -11,6 +11,7 @@ import { type CircuitPath, circuitPath } from "../ping/circuit-path.ts";
 import { dialerOf } from "../ping/dialer.ts";
 import { measureRound, type Round, statisticsOf } from "../ping/measurement.ts";
 import { hopNames, type PingResult, resultText, roundLine } from "../ping/ping-text.ts";
+import { isSameNetwork, type NetworkAt } from "../ping/same-network.ts";
 import { type Target, targetOf } from "../ping/target.ts";
 import { bold, hasColours, widthOf } from "../terminal/screen.ts";
 import type { Configure } from "./configure.ts";
@@ -83,7 +84,7 @@ async function pinged(called: string, options: PingOptions, context: CommandCont
   const dialer = await dialerOf(identity, network, context).catch(loginError);
   try {
     // Without a session of an administrator there are no names, and everything else is there.
-    return await withView(network, dialer.controller, context, async (caller, whyNot) => {
+    return await withView(network, dialer, context, async (caller, whyNot) => {
       const services = await dialer.context.services({ signal: context.signal });
       const target: Target =
         options.instance === undefined
@@ -170,18 +171,21 @@ async function measured(
 /** Does work with the session of the network's administrator where there is one of this controller, else without. */
 async function withView<T>(
   network: string | undefined,
-  controller: string,
+  dialled: NetworkAt,
   context: CommandContext,
   work: (caller: ApiCaller | undefined, whyNot: string | undefined) => Promise<T>,
 ): Promise<T> {
   const state: { isBegun: boolean } = { isBegun: false };
   const begin = async (open: OpenNetwork): Promise<T> => {
-    const isSame = new URL(open.saved.controller).host === new URL(controller).host;
+    const isSame = isSameNetwork(open.saved, dialled);
     if (isSame) await open.caller.json({ method: "GET", path: "/fabric/v1/circuits", query: { limit: 1 } });
     state.isBegun = true;
     return isSame
       ? await work(open.caller, undefined)
-      : await work(undefined, `you are logged in at ${open.saved.controller}, and the identity is of ${controller}`);
+      : await work(
+          undefined,
+          `you are logged in at ${open.saved.controller}, and the identity is of ${dialled.controller}`,
+        );
   };
   try {
     return await withNetwork(network, context, begin);

@@ -6,11 +6,10 @@ import { identityFile, loginMaterial } from "../network/login-material.ts";
 import { NetworkStore, type SavedNetwork } from "../network/saved-network.ts";
 import { givenLine } from "../terminal/given-text.ts";
 import { askSecret, canAsk } from "../terminal/questions.ts";
+import type { NetworkAt } from "./same-network.ts";
 
-export interface Dialer {
+export interface Dialer extends NetworkAt {
   readonly context: Context;
-  /** `https://host:port` */
-  readonly controller: string;
 }
 
 /**
@@ -24,13 +23,13 @@ export async function dialerOf(
 ): Promise<Dialer> {
   const { signal } = context;
   if (file !== undefined) {
-    const { controller } = await identityFile(file, context);
-    return { controller, context: await Context.load(file, { signal }) };
+    const { controller, ca } = await identityFile(file, context);
+    return { controller, ca, context: await Context.load(file, { signal }) };
   }
   const store = new NetworkStore(context.env);
   const name = await store.chosen(network);
   const saved = await store.read(name);
-  return { controller: saved.controller, context: await login(name, saved, context) };
+  return { controller: saved.controller, ca: saved.ca, context: await login(name, saved, context) };
 }
 
 async function login(name: string, { controller, ca = "", login: way }: SavedNetwork, context: CommandContext) {
