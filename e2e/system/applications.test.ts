@@ -107,7 +107,7 @@ describe("applications on the SDK", { timeout: 120_000 }, () => {
     symlinkSync(join(ROOT, "node_modules"), join(home, "node_modules"));
     const guide = readFileSync(join(ROOT, "docs", "sdk.md"), "utf8");
     const blocks = [...guide.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, block]) => block);
-    expect(blocks).toHaveLength(7);
+    expect(blocks).toHaveLength(8);
     const script = join(home, "guide.ts");
     writeFileSync(script, blocks.join(""));
     const program = new Program({ name: "guide", command: process.execPath, args: [script], cwd: home });

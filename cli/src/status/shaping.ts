@@ -59,6 +59,8 @@ export function routersOf({ routers, edgeRouters, links, inspected }: RouterPart
   const all = [...routers, ...edgeRouters.filter(({ id }) => !routers.some((each) => each.id === id))];
   const connected = (inspected["connected-routers"] ?? []) as readonly Entity[];
   const connectedAt = new Map((Array.isArray(connected) ? connected : []).map((each) => [each.Id, each.ConnectTime]));
+  // An id may have a dot in it.
+  const lastSeen = new Map(Object.entries(inspected["routers-last-seen"] ?? {}));
   const linksBy = Map.groupBy(
     links.filter(({ state, down }) => state === "Connected" && down !== true).flatMap(endsOf),
     (id) => id,
@@ -69,7 +71,7 @@ export function routersOf({ routers, edgeRouters, links, inspected }: RouterPart
     const details = {
       version: textOf(valueAt(router, "versionInfo.version")) ?? textOf(edge.version),
       connectedAt: textOf(connectedAt.get(router.id)),
-      lastSeenAt: textOf(valueAt(inspected["routers-last-seen"], named.id)),
+      lastSeenAt: textOf(lastSeen.get(named.id)),
       enrollmentExpiresAt: textOf(edge.enrollmentExpiresAt),
     };
     return {

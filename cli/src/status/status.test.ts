@@ -150,17 +150,19 @@ describe("answers of the APIs", () => {
       routers: [
         { id: "a", name: "a", connected: true, fingerprint: "f", versionInfo: { version: "1.0" } },
         { id: "b", name: "b", connected: false, fingerprint: null },
+        { id: "c.1", name: "c", connected: false, fingerprint: "f" },
       ],
       edgeRouters: [{ id: "b", name: "b", isVerified: true, isOnline: false, version: "" }],
       links: [link, { ...link, down: true }],
       inspected: {
         "connected-routers": [{ Id: "a", ConnectTime: "2026-01-01T00:00:00Z" }],
-        "routers-last-seen": { b: "2026-01-02T00:00:00Z" },
+        "routers-last-seen": { b: "2026-01-02T00:00:00Z", "c.1": "2026-01-03T00:00:00Z" },
       },
     });
     expect(found).toEqual([
       { ...router("a"), id: "a", version: "1.0", connectedAt: "2026-01-01T00:00:00Z" },
       { ...router("b"), id: "b", isOnline: false, lastSeenAt: "2026-01-02T00:00:00Z" },
+      { ...router("c"), id: "c.1", isOnline: false, links: 0, lastSeenAt: "2026-01-03T00:00:00Z" },
     ]);
     expect(linksOf([link])).toMatchObject([{ from: "a", to: "b", latencyMs: 3 }]);
     expect(linksOf([{ ...link, sourceLatency: 65e9, destLatency: 0 }])[0]).not.toHaveProperty("latencyMs");
