@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { pack } from "../../scripts/pack.ts";
+import type { Network } from "./network.ts";
 
 /** How a command line of `sallyport` ended, and what it printed. */
 export interface CliResult {
@@ -15,6 +16,7 @@ export interface CliResult {
 export class Cli {
   /** The file that is started. */
   readonly main: string;
+  readonly #folder: string;
   readonly #env: Readonly<Record<string, string>>;
 
   /**
@@ -24,6 +26,7 @@ export class Cli {
   constructor(main: string, folder: string, env: Readonly<Record<string, string>> = {}) {
     mkdirSync(folder, { recursive: true });
     this.main = main;
+    this.#folder = folder;
     this.#env = { SALLYPORT_CONFIG_DIR: join(folder, "settings"), NO_COLOR: "1", ...env };
   }
 
@@ -61,5 +64,15 @@ export class Cli {
     const { code, output, errors } = await this.run(...args);
     if (code !== 0) throw new Error(`sallyport ${args.join(" ")} ended with ${code}: ${errors}`);
     return output;
+  }
+
+  /** Logs in as the administrator of a network, trusted by the fingerprint that its controller prints. */
+  async login(network: Network, name = "one"): Promise<void> {
+    const passwordFile = join(this.#folder, `${name}-password`);
+    writeFileSync(passwordFile, `${network.adminPassword}\n`, { mode: 0o600 });
+    const { output } = await network.runToEnd("controller", "pki", "status", network.controllerFile);
+    const [, fingerprint = ""] = /SHA-256 ([0-9A-F:]+)/.exec(output) ?? [];
+    const way = ["-u", "admin", "--password-file", passwordFile, "--fingerprint", fingerprint, "-n", name];
+    await this.done("login", `https://localhost:${network.port}`, ...way);
   }
 }

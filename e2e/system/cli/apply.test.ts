@@ -22,12 +22,7 @@ let network: Network;
 beforeAll(async () => {
   cli = await Cli.packed(folder);
   network = await startNetwork(join(folder, "network"));
-  const passwordFile = join(folder, "password");
-  writeFileSync(passwordFile, network.adminPassword, { mode: 0o600 });
-  const { output } = await network.runToEnd("controller", "pki", "status", network.controllerFile);
-  const [, fingerprint = ""] = /SHA-256 ([0-9A-F:]+)/.exec(output) ?? [];
-  const url = `https://localhost:${network.port}`;
-  await cli.done("login", url, "-u", "admin", "--password-file", passwordFile, "--fingerprint", fingerprint);
+  await cli.login(network);
 }, 120_000);
 
 afterAll(async () => {

@@ -26,12 +26,7 @@ beforeAll(async () => {
   writeFileSync(join(bin, "sallyport"), `#!/bin/sh\nexec "${process.execPath}" "${cli.main}" "$@"\n`, { mode: 0o755 });
   symlinkSync(join(bin, "sallyport"), join(bin, "sp"));
   network = await startNetwork(join(folder, "network"));
-  const { output } = await network.runToEnd("controller", "pki", "status", network.controllerFile);
-  const [, fingerprint = ""] = /SHA-256 ([0-9A-F:]+)/.exec(output) ?? [];
-  const passwordFile = join(folder, "password");
-  writeFileSync(passwordFile, network.adminPassword, { mode: 0o600 });
-  const url = `https://localhost:${network.port}`;
-  await cli.done("login", url, "-u", "admin", "--password-file", passwordFile, "--fingerprint", fingerprint);
+  await cli.login(network);
   await cli.done("create", "service", "website", "--role-attributes", "web");
   for (const name of ["spiffe://a:b", "it's"]) await cli.done("create", "service", name);
 }, 120_000);

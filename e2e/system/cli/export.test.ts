@@ -1,4 +1,3 @@
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
@@ -13,12 +12,7 @@ const networks: Network[] = [];
 async function network(name: string): Promise<void> {
   const made = await startNetwork(join(folder, name));
   networks.push(made);
-  const passwordFile = join(folder, `${name}-password`);
-  writeFileSync(passwordFile, made.adminPassword, { mode: 0o600 });
-  const { output } = await made.runToEnd("controller", "pki", "status", made.controllerFile);
-  const [, fingerprint = ""] = /SHA-256 ([0-9A-F:]+)/.exec(output) ?? [];
-  const login = ["login", `https://localhost:${made.port}`, "-u", "admin", "-n", name];
-  await cli.done(...login, "--password-file", passwordFile, "--fingerprint", fingerprint);
+  await cli.login(made, name);
 }
 
 beforeAll(async () => {

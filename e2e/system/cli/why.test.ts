@@ -3,7 +3,6 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Cli } from "../../network/cli.ts";
-import { credentialsOf } from "../../network/login/identity-file.ts";
 import { declareService, type Network, startNetwork } from "../../network/network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 
@@ -17,19 +16,7 @@ beforeAll(async () => {
   network = await startNetwork(join(folder, "network"));
   const declared = await declareService(network, { name: "web" });
   clientFile = declared.clientFile;
-  writeFileSync(join(folder, "password"), `${network.adminPassword}\n`, { mode: 0o600 });
-  writeFileSync(join(folder, "ca.pem"), credentialsOf(clientFile).ca);
-  const url = `https://localhost:${network.port}`;
-  await cli.done(
-    "login",
-    url,
-    "-u",
-    "admin",
-    "--password-file",
-    join(folder, "password"),
-    "--ca",
-    join(folder, "ca.pem"),
-  );
+  await cli.login(network);
 }, 120_000);
 
 afterAll(async () => {
