@@ -168,7 +168,7 @@ function cliRules(): DependencyRule[] {
     ),
     layer(
       "service",
-      ["daemons.ts", "terminal/", "quickstart/home.ts", "quickstart/folder-lock.ts"],
+      ["daemons.ts", "terminal/", "quickstart/home.ts", "quickstart/programs/folder-lock.ts"],
       "units of systemd know no network",
     ),
     { from: "cli/", may: ["packages/", "cli/"], why: "a program never imports another program" },

@@ -1,6 +1,7 @@
 /** What differs between an entity and what is declared, field by field. */
 import { isDeepStrictEqual } from "node:util";
 import { OWNER_TAGS, type Tags } from "@sallyport/resources";
+import { isObject, type Json } from "./json.ts";
 import { labelsIn } from "./marks.ts";
 
 export interface Change {
@@ -10,10 +11,6 @@ export interface Change {
   readonly before: unknown;
   readonly after: unknown;
 }
-
-type Json = Readonly<Record<string, unknown>>;
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Every field of a new entity. */
 export function fieldsOfNew(body: Json): Change[] {

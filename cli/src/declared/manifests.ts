@@ -3,9 +3,11 @@ import { nearestName } from "@sallyport/config-file/nearest-name";
 import { API_VERSION, type EntityResource, GROUP, KINDS } from "@sallyport/resources";
 import { admitObject, type Problem } from "@sallyport/resources/admission";
 import { SCHEMAS } from "@sallyport/resources/schemas";
+import { wordHint } from "../errors.ts";
 import { clusterOnlyFields } from "./cluster-only.ts";
 import { DECLARED_KINDS, type DeclaredKind } from "./declared-kinds.ts";
 import type { DeclaredDocument, Finding, Path } from "./documents.ts";
+import { isObject, type Json } from "./json.ts";
 import { type Labels, STANDARD_NAMESPACE } from "./marks.ts";
 import { readMetadata } from "./metadata.ts";
 
@@ -26,10 +28,6 @@ export interface Manifests {
   /** Documents that only a cluster can have: leaving them out is the user's to say. */
   readonly clusterOnly: readonly Finding[];
 }
-
-type Json = Readonly<Record<string, unknown>>;
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The network's name where a file leaves it out: the network is the one that is logged in to. */
 const THIS_NETWORK = "network";
@@ -136,11 +134,8 @@ function kindIn(
     const scope = isApart ? " (its roleScope needs --role-scope Namespaced)" : "";
     return { clusterOnly: { place: placeOf([]), text: `${kind} is for the operator${scope}` } };
   }
-  const nearest = nearestName(
-    kind,
-    KINDS.map((each) => each.kind),
-  );
-  const hint = nearest === undefined ? `expected one of ${names(DECLARED_KINDS)}` : `did you mean '${nearest}'?`;
+  const known = KINDS.map((each) => each.kind);
+  const hint = wordHint(kind, known, `expected one of ${names(DECLARED_KINDS)}`);
   return refuse(["kind"], `unknown kind '${kind}': ${hint}`);
 }
 

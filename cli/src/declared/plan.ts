@@ -1,5 +1,4 @@
 /** What to do so that a network is as files declare it. The operator's planners decide (docs/operator/entities.md). */
-import { nearestName } from "@sallyport/config-file/nearest-name";
 import {
   type EdgeRouterResource,
   type EntityResource,
@@ -14,6 +13,7 @@ import {
   withDisablingMark,
 } from "@sallyport/resources";
 import { EntitySync } from "@sallyport/resources/sync";
+import { wordHint } from "../errors.ts";
 import { type Change, changesOf, fieldsOfNew, shown } from "./changes.ts";
 import { DECLARED_KINDS } from "./declared-kinds.ts";
 import type { Finding } from "./documents.ts";
@@ -200,8 +200,7 @@ export function surroundingsOf(
   const configTypeId = state.configTypes.get(type);
   const more = { configTypeId, data };
   if (configTypeId !== undefined) return { ...base, ...more };
-  const nearest = nearestName(type, [...state.configTypes.keys()]);
-  const hint = nearest === undefined ? "'sallyport get config-types' lists them" : `did you mean '${nearest}'?`;
+  const hint = wordHint(type, [...state.configTypes.keys()], "'sallyport get config-types' lists them");
   return { problem: `spec.type: the network has no config type '${type}': ${hint}` };
 }
 

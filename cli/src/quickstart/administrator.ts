@@ -7,6 +7,7 @@ import { NetworkStore } from "../network/saved-network.ts";
 import { ADMINISTRATOR, fingerprint } from "./controller-program.ts";
 import type { NetworkState } from "./network-state.ts";
 import type { Places } from "./places.ts";
+import type { RunOptions } from "./programs/run-to-end.ts";
 
 const NETWORK = "quickstart";
 
@@ -23,6 +24,7 @@ export async function ensurePassword({ passwordFile }: Places): Promise<void> {
 export async function saveLogin(
   { controllerPort }: NetworkState,
   places: Places,
+  setup: RunOptions,
   context: CommandContext,
 ): Promise<string> {
   const store = new NetworkStore(context.env);
@@ -36,7 +38,7 @@ export async function saveLogin(
       if (saved.controller === controller) return name;
     } else if (known.has(name)) continue;
     const { firstTrust } = await import("../network/first-trust.ts");
-    const ca = await firstTrust({ controller, fingerprint: await fingerprint(places, context.signal) }, context);
+    const ca = await firstTrust({ controller, fingerprint: await fingerprint(places, setup) }, context);
     const login = { method: "password", username: ADMINISTRATOR, passwordFile } as const;
     await store.write(name, { controller, login, ...(ca !== undefined && { ca }) });
     await store.use(name);

@@ -5,8 +5,8 @@ import { accepts, isLoopback } from "./addresses.ts";
 import { setKeys } from "./file-keys.ts";
 import type { NetworkState } from "./network-state.ts";
 import type { Places } from "./places.ts";
-import { runToEnd } from "./run-to-end.ts";
-import { SupervisedProgram } from "./supervised-program.ts";
+import { type RunOptions, runToEnd } from "./programs/run-to-end.ts";
+import { SupervisedProgram } from "./programs/supervised-program.ts";
 
 /** What the user's environment says of other controllers. */
 const FOREIGN = ["SECRET_KEY", "ADMIN_USERNAME", "ADMIN_USERNAME_FILE", "ADMIN_PASSWORD"].map(
@@ -16,15 +16,15 @@ const FOREIGN = ["SECRET_KEY", "ADMIN_USERNAME", "ADMIN_USERNAME_FILE", "ADMIN_P
 export const ADMINISTRATOR = "admin";
 
 /** Makes keys, database and administrator, unless an earlier run has. What that has begun is finished. */
-export async function initController(state: NetworkState, places: Places, stop: AbortSignal): Promise<void> {
-  const { controllerFolder, controllerFile, passwordFile, setupPidFile: pidFile, env, programs } = places;
+export async function initController(state: NetworkState, places: Places, setup: RunOptions): Promise<void> {
+  const { controllerFolder, controllerFile, passwordFile, env, programs } = places;
   // The program writes it last.
   if (!existsSync(controllerFile)) {
     const port = String(state.controllerPort);
     const ports = ["--api-port", port, "--ctrl-port", port];
     const args = ["init", "--dir", controllerFolder, "--host", state.host, ...ports];
     const own = { ...ownEnvironment(env), SALLYPORT_ADMIN_PASSWORD_FILE: passwordFile };
-    await runToEnd([...programs.controller, ...args], { env: own, signal: stop, pidFile });
+    await runToEnd([...programs.controller, ...args], { ...setup, env: own });
   }
   const bind = `127.0.0.1:${state.controllerPort}`;
   await setKeys(
@@ -40,12 +40,9 @@ export async function initController(state: NetworkState, places: Places, stop: 
 }
 
 /** SHA-256 of the authority, as the program on this machine says it. */
-export async function fingerprint(
-  { programs, controllerFile, env, setupPidFile }: Places,
-  stop: AbortSignal,
-): Promise<string> {
+export async function fingerprint({ programs, controllerFile, env }: Places, setup: RunOptions): Promise<string> {
   const command = [...programs.controller, "pki", "status", controllerFile] as const;
-  const said = await runToEnd(command, { env: ownEnvironment(env), signal: stop, pidFile: setupPidFile });
+  const said = await runToEnd(command, { ...setup, env: ownEnvironment(env) });
   const [, found] = /SHA-256 ([0-9A-F:]{95})/.exec(said) ?? [];
   if (found !== undefined) return found;
   throw new CommandError(

@@ -10,8 +10,6 @@ export interface Places {
   readonly routerFolder: string;
   readonly logFile: (program: string) => string;
   readonly pidFile: (program: string) => string;
-  /** Of programs that do one thing and end. */
-  readonly setupPidFile: string;
   readonly programs: { readonly controller: CommandLine; readonly router: CommandLine };
   readonly env: NodeJS.ProcessEnv;
 }
@@ -32,7 +30,6 @@ export function placesIn(folder: string, start: string, env: NodeJS.ProcessEnv):
     routerFolder: join(folder, "router"),
     logFile: (program) => join(folder, `${program}.log`),
     pidFile: (program) => join(folder, `${program}.pid`),
-    setupPidFile: join(folder, "setup.pid"),
     programs: { controller: daemonCommand("controller", start, env), router: daemonCommand("router", start, env) },
     env,
   };

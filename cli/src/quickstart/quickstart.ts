@@ -1,19 +1,15 @@
 /** A network of this machine that stays: controller, router, policies, and services of programs beside them. */
-import type { Server } from "node:http";
 import { untilAborted } from "@sallyport/async";
-import { makeFolder } from "@sallyport/program/make-folder";
+import { formatHostPort } from "@sallyport/wire";
 import type { CommandContext } from "../context.ts";
-import { CommandError, InterruptedError, UsageError } from "../errors.ts";
+import { CommandError, UsageError } from "../errors.ts";
 import type { ApiCaller } from "../network/api-caller.ts";
 import { withNetwork } from "../network/open-network.ts";
 import { settingsFolder } from "../network/own-files.ts";
-import { visible } from "../terminal/visible.ts";
 import { accepts, checkLeadsHere, freePortFrom, ownAddress, whyNotFree } from "./addresses.ts";
 import { ensurePassword, saveLogin } from "./administrator.ts";
 import { initController, startController } from "./controller-program.ts";
-import { earlierProgram } from "./earlier-program.ts";
 import type { Exposure, ServedFolder } from "./exposure.ts";
-import { checkOwnFolder, lockFolder } from "./folder-lock.ts";
 import {
   ensureMachine,
   ensurePolicies,
@@ -25,11 +21,12 @@ import {
 } from "./network-entities.ts";
 import { type NetworkState, readState, STATE_FILE, writeState } from "./network-state.ts";
 import { type Places, placesIn } from "./places.ts";
+import { earlierProgram } from "./programs/earlier-program.ts";
+import { type FolderRun, runInFolder } from "./programs/folder-run.ts";
+import type { SupervisedProgram } from "./programs/supervised-program.ts";
 import { enrollRouter, startRouter } from "./router-program.ts";
 import { checkFolder, exposureOfFolder, SERVED_PORT, serveFolder } from "./served-folder.ts";
-import { stopSignals } from "./stop-signals.ts";
 import { showSummary } from "./summary.ts";
-import type { SupervisedProgram } from "./supervised-program.ts";
 
 export interface QuickstartOptions {
   readonly folder: string;
@@ -60,70 +57,45 @@ export async function quickstart(options: QuickstartOptions, context: CommandCon
   // Where the login is saved in the end.
   settingsFolder(context.env);
   // As root, the database runs as another user, who has to reach its own folder.
-  await makeFolder(folder, process.getuid?.() === 0 ? 0o711 : 0o700);
-  const unlock = await lockFolder(folder);
-  const programs: SupervisedProgram[] = [];
-  const servers: Server[] = [];
-  const { stop, end } = stopSignals(() => {
-    for (const program of programs) program.kill();
-  });
-  try {
-    await checkOwnFolder(folder, STATE_FILE);
+  const mode = process.getuid?.() === 0 ? 0o711 : 0o700;
+  // Only a network that is complete is stopped without an error.
+  const unfinished = "stopped before the network was complete: run the command again to go on";
+  await runInFolder({ folder, mode, firstFile: STATE_FILE, unfinished }, context, async (run) => {
     for (const each of options.served) await checkFolder(each);
-    await run(options, { places, programs, servers }, { ...context, signal: stop });
-  } catch (error) {
-    // Only a network that is complete is stopped without an error.
-    if (!stop.aborted) throw error;
-    throw new InterruptedError("stopped before the network was complete: run the command again to go on", error);
-  } finally {
-    for (const program of programs.toReversed()) await program.stop();
-    for (const server of servers) server.close().closeAllConnections();
-    await unlock();
-    end();
-  }
+    await runNetwork(options, places, run);
+  });
 }
 
-interface Running {
-  readonly places: Places;
-  /** They are stopped in the end. */
-  readonly programs: SupervisedProgram[];
-  readonly servers: Server[];
-}
-
-async function run(
+async function runNetwork(
   options: QuickstartOptions,
-  { places, programs, servers }: Running,
-  context: CommandContext,
+  places: Places,
+  { context, setup, say, watch, atEnd }: FolderRun,
 ): Promise<void> {
-  const { signal: stop, stdout } = context;
-  const say = (line: string): void => void stdout.write(`${visible(line)}\n`);
-  const watch = (program: SupervisedProgram): void => {
-    programs.push(program);
-    program.onRestart.add((reason, retryMs) =>
-      say(
-        `the ${program.name} ended (${reason}) and starts again in ${retryMs / 1_000} s; ${places.logFile(program.name)}`,
-      ),
-    );
-  };
+  const { signal: stop } = context;
+  const started = (program: SupervisedProgram): void => watch(program, `; ${places.logFile(program.name)}`);
   const before = await readState(places.folder);
   const state = before === undefined ? await newState(options, places) : kept(before, options);
   say(`${before === undefined ? "new network" : "network"} in ${places.folder}, for others at ${state.host}`);
+  const { host } = state;
   await ensurePassword(places);
   await checkPorts(state, places);
   if (before !== undefined) await warnOfHost(before, places, say);
-  await initController(state, places, stop);
-  await startController(state, places, stop, watch);
-  say(`controller ready at https://${hostPort(state.host, state.controllerPort)}`);
-  const network = await saveLogin(state, places, context);
+  await initController(state, places, setup);
+  await startController(state, places, stop, started);
+  say(`controller ready at https://${formatHostPort({ host, port: state.controllerPort })}`);
+  const network = await saveLogin(state, places, setup, context);
   await withNetwork(network, context, async ({ caller }) => {
     if (!state.isComplete) await complete(caller);
     const served = await servedNow(state, options, caller);
-    for (const { port, ...folder } of served) servers.push(await serveFolder(folder, port));
+    for (const { port, ...folder } of served) {
+      const server = await serveFolder(folder, port);
+      atEnd(() => server.close().closeAllConnections());
+    }
     const ofFolders = served.map(({ name, port }) => exposureOfFolder(name, port));
     for (const exposure of [...options.exposures, ...ofFolders]) await ensureService(exposure, caller);
-    await enrollRouter(state, places, caller, stop);
-    await startRouter(state, places, caller, stop, watch);
-    say(`router ready at tls:${hostPort(state.host, state.routerPort)}`);
+    await enrollRouter(state, places, caller, setup);
+    await startRouter(state, places, caller, stop, started);
+    say(`router ready at tls:${formatHostPort({ host, port: state.routerPort })}`);
     await writeState(places.folder, { ...state, served, isComplete: true });
     const tokens = [];
     for (const machine of MACHINES) tokens.push(await machineToken(machine, caller));
@@ -135,7 +107,6 @@ async function run(
     await showSummary(summary, context);
   });
   await untilAborted(stop);
-  say("stopping; again to stop at once");
 }
 
 /** Folders of earlier runs whose service there still is, and those of this run. */
@@ -235,8 +206,4 @@ async function withAnswers(exposures: readonly Exposure[]) {
   return await Promise.all(
     exposures.map(async (exposure) => ({ ...exposure, answers: await accepts(exposure.host, exposure.port) })),
   );
-}
-
-function hostPort(host: string, port: number): string {
-  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }

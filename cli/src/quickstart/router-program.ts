@@ -9,23 +9,27 @@ import { setKeys } from "./file-keys.ts";
 import { isRouterOnline, ROUTER, routerToken } from "./network-entities.ts";
 import type { NetworkState } from "./network-state.ts";
 import type { Places } from "./places.ts";
-import { type RunOptions, runToEnd } from "./run-to-end.ts";
-import { SupervisedProgram } from "./supervised-program.ts";
+import { type RunOptions, runToEnd } from "./programs/run-to-end.ts";
+import { SupervisedProgram } from "./programs/supervised-program.ts";
+import { routerFile } from "./router-file.ts";
 
 const FILE = "router.yml";
 const TOKEN = "router.jwt";
 
 /** Writes the router's file and enrolls the router, unless an earlier run has. */
 export async function enrollRouter(
-  state: NetworkState,
-  { routerFolder, programs, env, setupPidFile: pidFile }: Places,
+  { host, controllerPort, routerPort }: NetworkState,
+  { routerFolder, programs }: Places,
   caller: ApiCaller,
-  stop: AbortSignal,
+  setup: RunOptions,
 ): Promise<void> {
-  const options = { env, signal: stop, cwd: routerFolder, pidFile };
+  const options = { ...setup, cwd: routerFolder };
   const [file, token] = [join(routerFolder, FILE), join(routerFolder, TOKEN)];
   await makeFolder(routerFolder, 0o700);
-  if (!existsSync(file)) await writeOwn(file, await configuration(state, programs.router, options));
+  if (!existsSync(file)) {
+    const place = { name: ROUTER, controller: `tls:localhost:${controllerPort}`, host, port: routerPort };
+    await writeOwn(file, await routerFile(programs.router, place, options));
+  }
   // It is removed last.
   if (existsSync(join(routerFolder, `${ROUTER}.cert`)) && !existsSync(token)) return;
   await writeOwn(token, await routerToken(caller));
@@ -34,18 +38,6 @@ export async function enrollRouter(
     options,
   );
   await removeOwn(token);
-}
-
-async function configuration(
-  { host, controllerPort, routerPort }: NetworkState,
-  router: Places["programs"]["router"],
-  options: RunOptions,
-): Promise<string> {
-  const port = String(routerPort);
-  const ports = ["--port", port, "--link-port", port];
-  const controller = ["--controller", `tls:localhost:${controllerPort}`];
-  const command = [...router, "create-config", ROUTER, ...controller, "--host", host, ...ports] as const;
-  return await runToEnd([...command, "--tunneler-mode", "host"], options);
 }
 
 /** Starts the router; resolves when the controller sees it. */

@@ -4,7 +4,7 @@ import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { CommandContext } from "../context.ts";
 import { CommandError } from "../errors.ts";
-import { holderOf } from "../quickstart/folder-lock.ts";
+import { holderOf } from "../quickstart/programs/folder-lock.ts";
 import { visible } from "../terminal/visible.ts";
 import { packagedUnit, programOf, unitFile, usualFolder } from "./places.ts";
 import { runNow, systemctl, whyNotManaged } from "./systemd.ts";

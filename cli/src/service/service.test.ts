@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { main } from "../main.ts";
-import { lockFolder } from "../quickstart/folder-lock.ts";
+import { lockFolder } from "../quickstart/programs/folder-lock.ts";
 import { testContext } from "../testing/test-context.ts";
 import { PACKAGED, SERVICES, systemFolder, unitName, unitText } from "./unit.ts";
 

@@ -11,10 +11,9 @@ import type {
   FoundServiceEdgeRouterPolicy,
   FoundServicePolicy,
 } from "@sallyport/resources";
+import type { Json } from "../json.ts";
 import type { NetworkState } from "../network-state.ts";
 import type { ExportedReferences, Selected } from "./exported-references.ts";
-
-type Json = Readonly<Record<string, unknown>>;
 
 export interface SpecContext {
   readonly state: NetworkState;

@@ -1,11 +1,7 @@
 /** A machine that joins a network, or goes on in one that it has joined. */
-import { makeFolder } from "@sallyport/program/make-folder";
 import type { CommandContext } from "../../context.ts";
-import { CommandError, InterruptedError, UsageError } from "../../errors.ts";
-import { visible } from "../../terminal/visible.ts";
-import { checkOwnFolder, lockFolder } from "../folder-lock.ts";
-import { stopSignals } from "../stop-signals.ts";
-import type { SupervisedProgram } from "../supervised-program.ts";
+import { CommandError, UsageError } from "../../errors.ts";
+import { runInFolder } from "../programs/folder-run.ts";
 import { JOINED_FILE, type JoinedState, readJoined, writeJoined } from "./joined-state.ts";
 import type { Joining, JoinOptions } from "./joining.ts";
 import { checkSamePlace, enrollRouter, routerPlace, runRouter } from "./router-program.ts";
@@ -24,33 +20,12 @@ export async function joinNetwork(options: JoinOptions, context: CommandContext)
   const obstacle = options.isIntercepting === true ? whyNotIntercepted(context.env) : undefined;
   if (obstacle !== undefined)
     throw new CommandError(`connections cannot be intercepted here: ${obstacle}; omit --intercept to use ports`);
-  await makeFolder(folder, 0o700);
-  const unlock = await lockFolder(folder);
-  const programs: SupervisedProgram[] = [];
-  const { stop, end } = stopSignals(() => {
-    for (const program of programs) program.kill();
-  });
-  const say = (line: string): void => void context.stdout.write(`${visible(line)}\n`);
-  const watch = (program: SupervisedProgram): void => {
-    programs.push(program);
-    program.onRestart.add((reason, retryMs) =>
-      say(`the ${program.name} ended (${reason}) and starts again in ${retryMs / 1_000} s`),
-    );
-  };
-  const joining = { folder, options, context: { ...context, signal: stop }, say, watch };
-  try {
-    await checkOwnFolder(folder, JOINED_FILE);
+  const unfinished = "stopped before the machine had joined: run the command again to go on";
+  await runInFolder({ folder, mode: 0o700, firstFile: JOINED_FILE, unfinished }, context, async (run) => {
+    const joining = { ...run, folder, options };
     const state = await enrolled(given, joining);
     await (state.kind === "router" ? runRouter : runTunneler)(state, joining);
-    say("stopping; again to stop at once");
-  } catch (error) {
-    if (!stop.aborted) throw error;
-    throw new InterruptedError("stopped before the machine had joined: run the command again to go on", error);
-  } finally {
-    for (const program of programs.toReversed()) await program.stop();
-    await unlock();
-    end();
-  }
+  });
 }
 
 /** What has joined; the token is redeemed where nothing has. */

@@ -1,6 +1,5 @@
 /** What every part of a join works with. */
-import type { CommandContext } from "../../context.ts";
-import type { SupervisedProgram } from "../supervised-program.ts";
+import type { FolderRun } from "../programs/folder-run.ts";
 
 export interface JoinOptions {
   readonly folder: string;
@@ -15,11 +14,7 @@ export interface JoinOptions {
   readonly start: string;
 }
 
-export interface Joining {
+export interface Joining extends FolderRun {
   readonly folder: string;
   readonly options: JoinOptions;
-  readonly context: CommandContext;
-  readonly say: (line: string) => void;
-  /** Programs that are stopped in the end. */
-  readonly watch: (program: SupervisedProgram) => void;
 }

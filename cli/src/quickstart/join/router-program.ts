@@ -1,13 +1,15 @@
 /** The router of a machine that has joined as an edge router. */
 import { join } from "node:path";
 import { pause, untilAborted } from "@sallyport/async";
+import { formatAddress } from "@sallyport/wire";
 import { daemonCommand } from "../../daemons.ts";
 import { CommandError, UsageError } from "../../errors.ts";
 import { removeOwn, writeOwn } from "../../network/own-files.ts";
 import { accepts, freePortFrom, ownAddress, whyNotFree } from "../addresses.ts";
-import { earlierProgram } from "../earlier-program.ts";
-import { type RunOptions, runToEnd } from "../run-to-end.ts";
-import { SupervisedProgram } from "../supervised-program.ts";
+import { earlierProgram } from "../programs/earlier-program.ts";
+import { runToEnd } from "../programs/run-to-end.ts";
+import { SupervisedProgram } from "../programs/supervised-program.ts";
+import { routerFile } from "../router-file.ts";
 import type { JoinedState } from "./joined-state.ts";
 import type { Joining, JoinOptions } from "./joining.ts";
 import type { JoinToken } from "./token.ts";
@@ -49,27 +51,14 @@ export function checkSamePlace(before: JoinedState, { host, routerPort }: JoinOp
 export async function enrollRouter(
   { text, controllers, network }: JoinToken,
   state: JoinedState,
-  { folder, options, context }: Joining,
+  { folder, options, context, setup }: Joining,
 ): Promise<void> {
   const router = daemonCommand("router", options.start, context.env);
-  const run: RunOptions = {
-    env: context.env,
-    signal: context.signal,
-    cwd: folder,
-    pidFile: join(folder, "setup.pid"),
-  };
+  const run = { ...setup, cwd: folder };
   // One of an earlier run may have another host or port.
   const [controller = `tls:${new URL(network).host}`] = controllers;
-  const place = [
-    "--host",
-    state.host ?? "",
-    "--port",
-    String(state.routerPort),
-    "--link-port",
-    String(state.routerPort),
-  ];
-  const create = ["create-config", NAME, "--controller", controller, ...place, "--tunneler-mode", "host"];
-  await writeOwn(join(folder, FILE), await runToEnd([...router, ...create], run));
+  const place = { name: NAME, controller, host: state.host ?? "", port: state.routerPort ?? 0 };
+  await writeOwn(join(folder, FILE), await routerFile(router, place, run));
   const token = join(folder, TOKEN);
   await writeOwn(token, `${text}\n`);
   try {
@@ -80,7 +69,7 @@ export async function enrollRouter(
 }
 
 /** Runs the router until the signal aborts. @throws CommandError */
-export async function runRouter({ host, routerPort = 0, network }: JoinedState, joining: Joining): Promise<void> {
+export async function runRouter({ host = "", routerPort = 0, network }: JoinedState, joining: Joining): Promise<void> {
   const { folder, options, context, watch, say } = joining;
   const { signal } = context;
   const [logFile, pidFile] = [join(folder, LOG), join(folder, PID)];
@@ -92,22 +81,18 @@ export async function runRouter({ host, routerPort = 0, network }: JoinedState, 
   const program = await SupervisedProgram.start(start, signal);
   watch(program);
   await program.ready(async () => await accepts("127.0.0.1", routerPort), signal);
-  say(`router of ${network} listens at tls:${host?.includes(":") ? `[${host}]` : host}:${routerPort}`);
+  say(`router of ${network} listens at ${formatAddress({ protocol: "tls", host, port: routerPort })}`);
   await connected(program, joining);
   say("Ctrl-C stops it; 'sallyport quickstart --join' goes on without the token");
   await untilAborted(signal);
 }
 
 /** Waits for a controller, which may be away for some time. */
-async function connected(program: SupervisedProgram, { folder, options, context, say }: Joining): Promise<void> {
+async function connected(program: SupervisedProgram, { options, context, setup, say }: Joining): Promise<void> {
   const { env, signal } = context;
   const status = [...daemonCommand("router", options.start, env), "status", "--json", "--pid"] as const;
   for (let isTold = false; ; isTold = true) {
-    const text = await runToEnd([...status, String(program.pid)], {
-      env,
-      signal,
-      pidFile: join(folder, "setup.pid"),
-    }).catch(() => "{}");
+    const text = await runToEnd([...status, String(program.pid)], setup).catch(() => "{}");
     signal.throwIfAborted();
     const { controllers = [] } = JSON.parse(text) as { controllers?: { connected: boolean; address: string }[] };
     const controller = controllers.find((each) => each.connected);

@@ -5,8 +5,8 @@ import { pause } from "@sallyport/async";
 import { daemonCommand } from "../../daemons.ts";
 import { removeOwn, writeOwn } from "../../network/own-files.ts";
 import { freePortFrom } from "../addresses.ts";
-import { runToEnd } from "../run-to-end.ts";
-import { SupervisedProgram } from "../supervised-program.ts";
+import { runToEnd } from "../programs/run-to-end.ts";
+import { SupervisedProgram } from "../programs/supervised-program.ts";
 import { HOSTS_FILE, removeNames } from "./hosts-file.ts";
 import { IdentitySession, type ReachableService } from "./identity-session.ts";
 import { type JoinedState, writeJoined } from "./joined-state.ts";
@@ -29,17 +29,13 @@ export async function hasIdentity(folder: string): Promise<boolean> {
 
 /** @throws CommandError with the reason of the tunneler or of the network */
 export async function enrollIdentity({ text }: JoinToken, joining: Joining): Promise<void> {
-  const { folder, options, context } = joining;
+  const { folder, options, context, setup } = joining;
   const tunnel = daemonCommand("tunnel", options.start, context.env);
   const token = join(folder, TOKEN);
   await writeOwn(token, `${text}\n`);
   try {
     const args = ["enroll", "--jwt", token, "-o", join(folder, IDENTITY), "--if-needed"];
-    await runToEnd([...tunnel, ...args], {
-      env: context.env,
-      signal: context.signal,
-      pidFile: join(folder, "setup.pid"),
-    });
+    await runToEnd([...tunnel, ...args], setup);
   } finally {
     await removeOwn(token);
   }

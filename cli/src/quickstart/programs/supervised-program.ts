@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, statSync } from "node:fs";
 import { copyFile, rm, truncate, writeFile } from "node:fs/promises";
 import { abortable, Backoff, Listeners, pause } from "@sallyport/async";
-import { CommandError } from "../errors.ts";
+import { CommandError } from "../../errors.ts";
 import { STOP_MS, stopEarlier } from "./earlier-program.ts";
 import { lastWords } from "./log-tail.ts";
 import { markOf, markText } from "./process-mark.ts";

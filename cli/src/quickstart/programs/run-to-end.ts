@@ -3,8 +3,7 @@ import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { text } from "node:stream/consumers";
-import { CommandError } from "../errors.ts";
-import { stopEarlier } from "./earlier-program.ts";
+import { CommandError } from "../../errors.ts";
 import { markOf, markText } from "./process-mark.ts";
 
 export interface RunOptions {
@@ -25,7 +24,6 @@ export async function runToEnd(
   { env, signal, cwd, pidFile }: RunOptions,
 ): Promise<string> {
   signal.throwIfAborted();
-  await stopEarlier(pidFile, signal);
   const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "pipe"], ...(cwd !== undefined && { cwd }) });
   if (child.pid !== undefined) writeFileSync(pidFile, markText(markOf(child.pid)), { mode: 0o600 });
   const stop = (): void => void child.kill("SIGTERM");

@@ -1,7 +1,7 @@
 /** Programs of a run that was killed. */
 import { readFile } from "node:fs/promises";
 import { pause } from "@sallyport/async";
-import { CommandError } from "../errors.ts";
+import { CommandError } from "../../errors.ts";
 import { isRunning, type ProcessMark, readMark } from "./process-mark.ts";
 
 /** Controller and router need up to 30 s for what they carry. */

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { link, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { CommandError } from "../errors.ts";
+import { CommandError } from "../../errors.ts";
 import { isRunning, markOf, markText, type ProcessMark, readMark } from "./process-mark.ts";
 
 const FILE = "running.pid";
