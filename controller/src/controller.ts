@@ -212,7 +212,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       log,
       productVersion: options.productVersion,
       translate: databaseFailure,
-      within: withinRequest,
+      within: (request, work) => withinRequest(request, work, () => store.replica.known()),
       allowedOrigins: config.api.web.allowedOrigins,
       endpoints: ctx.settings.oidc.enabled
         ? createProvider({

@@ -2,8 +2,8 @@ import { Backoff } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
 import { ask, CONNECTION_LIMITS, StoreClient } from "./postgres/store-client.ts";
+import { CHANNEL } from "./replicas/messages.ts";
 
-const CHANNEL = "sallyport_change";
 const COALESCE_MS = 25;
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 5_000;
@@ -59,7 +59,7 @@ export class ChangeHints {
   }
 
   /** Tells the other processes, within 25 ms. */
-  notify(): void {
+  written(): void {
     if (this.#closed) return;
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;

@@ -35,6 +35,10 @@ export interface ChangesRead {
   rows: readonly ChangeRow[];
   /** True when rows are missing, because they were pruned or are too many: a subscriber that mirrors the database must load it again. */
   reset: boolean;
+  /** The life of the database; empty before the first. A snapshot of another life means nothing. */
+  life: string;
+  /** Is the server the one on which that life began? */
+  isSameServer: boolean;
 }
 
 /** One reader of the log. Its methods are awaited before it gets the next changes; an error is logged and leads to `onReset`. */
@@ -75,14 +79,21 @@ const RESET_AGAIN_MS = 250;
 
 /** The present snapshot of the database, from which {@link readChanges} can go on. */
 export async function currentSnapshot(db: Queryable): Promise<string> {
-  const { rows } = await sql<{ snapshot: string }>`SELECT pg_current_snapshot()::text AS snapshot`.execute(
-    db as Kysely<EngineTables>,
-  );
-  return rows[0]?.snapshot ?? "";
+  return (await readNothing(db)).snapshot;
 }
 
-interface LogRead {
+interface Present {
   snapshot: string;
+  life: string | null;
+  is_same_server: boolean | null;
+}
+
+/** Where the database stands: docs/protocol/store.md, "A new life". */
+const PRESENT = `pg_current_snapshot()::text AS snapshot, (SELECT life FROM controller_epoch) AS life,
+      (SELECT wal_timeline = left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM controller_epoch) AS is_same_server`;
+const READ_NOTHING = new Statement<Present>(`SELECT ${PRESENT}`);
+
+interface LogRead extends Present {
   pruned: boolean;
   rows: (Omit<ChangeRow, "at"> & { at: string; place: number })[] | null;
 }
@@ -97,7 +108,7 @@ function readLog(maxRows: number): Statement<LogRead> {
   const known = logReads.get(maxRows);
   if (known !== undefined) return known;
   const made = new Statement<LogRead>(`
-    SELECT pg_current_snapshot()::text AS snapshot,
+    SELECT ${PRESENT},
       coalesce((SELECT (value #>> '{}')::xid8 >= pg_snapshot_xmin($1::text::pg_snapshot)
         FROM setting WHERE name = $2), false) AS pruned,
       (SELECT json_agg(r ORDER BY r.place) FROM (
@@ -118,9 +129,13 @@ export async function readChanges(db: Queryable, since: string, maxRows = MAX_RO
   const row = await readLog(maxRows).first(db as Kysely<EngineTables>, [since, PRUNED]);
   if (!row) throw new Error("the change log could not be read: expected one row, found none");
   const found = row.rows ?? [];
-  if (row.pruned || found.length > maxRows) return { snapshot: row.snapshot, rows: [], reset: true };
+  if (row.pruned || found.length > maxRows) return { ...presentOf(row), rows: [], reset: true };
   const changes = found.map(({ place: _, at, ...change }) => ({ ...change, at: new Date(at) }));
-  return { snapshot: row.snapshot, rows: changes, reset: false };
+  return { ...presentOf(row), rows: changes, reset: false };
+}
+
+function presentOf({ snapshot, life, is_same_server }: Present) {
+  return { snapshot, life: life ?? "", isSameServer: is_same_server ?? true };
 }
 
 /**
@@ -155,18 +170,24 @@ export async function pruneChanges(
 }
 
 async function readNothing(db: Queryable): Promise<ChangesRead> {
-  return { snapshot: await currentSnapshot(db), rows: [], reset: true };
+  const row = await READ_NOTHING.first(db as Kysely<EngineTables>, []);
+  if (!row) throw new Error("the database did not tell its snapshot");
+  return { ...presentOf(row), rows: [], reset: true };
 }
 
 export interface ChangeLogOptions {
   db: Kysely<EngineTables>;
-  /** Called after every local write: passes a hint on to other processes. */
-  onLocalWrite?: () => void;
+  /** Called after every local write: passes a hint on to other processes. `isAwaited`: answers wait until the others know it. */
+  onLocalWrite?: (isAwaited: boolean) => void;
   /**
-   * This process holds the database: while it has written nothing itself, a question for the newest changes is answered without asking the database.
-   * What another process writes all the same (a tool of the operator's) is seen with its hint, at the latest with the next regular look.
+   * Is this process told in time of what others write? Then a question for the newest changes is answered without asking the database, unless something is
+   * known to be unread. Default: never. What a command beside the controllers writes is seen with its hint, at the latest with the next regular look.
    */
-  isSoleWriter?: boolean;
+  isTold?: () => boolean;
+  /** How long after it was read the log counts as read, all the same; default: for ever. */
+  memoryMs?: number;
+  /** While the database is on another server, or another timeline, than its life began on, nothing is read. */
+  requiresLife?: boolean;
   /** Whether the database is held now: while it is not, nothing that is in memory counts. */
   isHeld?: () => boolean;
   /**
@@ -200,10 +221,15 @@ export class ChangeLog {
   #isBehind = true;
   #soon: NodeJS.Timeout | undefined;
   #isLost = false;
+  #life = "";
+  /** When the newest successful read began, of the steady clock. */
+  #readAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: ChangeLogOptions) {
     this.#options = {
-      isSoleWriter: false,
+      isTold: () => false,
+      memoryMs: Number.POSITIVE_INFINITY,
+      requiresLife: false,
       isHeld: () => true,
       pollMs: 500,
       maxAgeSeconds: 3_600,
@@ -215,8 +241,10 @@ export class ChangeLog {
   /** Starts following from now. Idempotent; called by the store. */
   async start(): Promise<void> {
     this.#started ??= (async () => {
-      this.#since = await currentSnapshot(this.#options.db);
-      this.#position = this.#since;
+      const { snapshot, life } = await readNothing(this.#options.db);
+      this.#life = life;
+      this.#since = snapshot;
+      this.#position = snapshot;
       const poll = setInterval(() => void this.wake(), this.#options.pollMs).unref();
       const prune = setInterval(() => void this.#prune(), this.#options.pruneEveryMs).unref();
       this.#timers = [poll, prune];
@@ -239,9 +267,9 @@ export class ChangeLog {
   }
 
   /** Says that this process has written: the log is read within milliseconds, at once if a caller waits for it; other processes get a hint. */
-  poke(): void {
+  poke(isAwaited = true): void {
     this.#isBehind = true;
-    if (!this.#options.isSoleWriter) this.#options.onLocalWrite?.();
+    this.#options.onLocalWrite?.(isAwaited);
     this.#soon ??= setTimeout(() => {
       this.#soon = undefined;
       if (this.#isBehind) void this.wake();
@@ -264,11 +292,20 @@ export class ChangeLog {
     await this.#handedOut;
   }
 
+  /** Another process has written: resolves when the prompt subscribers have what it has written. */
+  hinted(): Promise<void> {
+    this.#isBehind = true;
+    return this.noticed();
+  }
+
   /** Like {@link caughtUp} for the subscribers that are prompt. */
   noticed(): Promise<void> {
     if (this.#closed) return Promise.resolve();
-    if (!this.#options.isHeld()) return Promise.reject(new NotHeldError());
-    if (this.#options.isSoleWriter && !this.#isBehind) return this.#running ?? Promise.resolve();
+    const { isHeld, isTold, memoryMs } = this.#options;
+    if (!isHeld()) return Promise.reject(new NotHeldError());
+    if (!this.#isBehind && isTold() && performance.now() - this.#readAt < memoryMs) {
+      return this.#running ?? Promise.resolve();
+    }
     // A read that has begun may have missed the latest commit: wait for one that begins after this call, shared by all who wait.
     this.#queued ??= (this.#running ?? Promise.resolve())
       .catch(() => undefined)
@@ -302,13 +339,21 @@ export class ChangeLog {
   async #read(): Promise<void> {
     await this.start();
     this.#isBehind = false;
-    const { db } = this.#options;
+    const { db, requiresLife } = this.#options;
     const isLost = this.#isLost;
-    const read = await (isLost ? readNothing(db) : readChanges(db, this.#since)).catch((error: unknown) => {
+    const startedAt = performance.now();
+    const present = await (isLost ? readNothing(db) : readChanges(db, this.#since)).catch((error: unknown) => {
       this.#isBehind = true;
       throw error;
     });
+    if (requiresLife && !present.isSameServer) {
+      this.#isBehind = true;
+      throw new DatabaseUnavailableError("another database server took over: the leader has not begun with it yet");
+    }
     if (isLost) this.#isLost = false;
+    this.#readAt = startedAt;
+    const read = present.life === this.#life ? present : { ...present, rows: [], reset: true };
+    this.#life = present.life;
     this.#since = read.snapshot;
     const readers = [...this.#subscribers];
     const hasNews = read.rows.length > 0 || read.reset;

@@ -1,9 +1,10 @@
 import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
-import type { Logger } from "@sallyport/wire";
+import { type Logger, silentLogger } from "@sallyport/wire";
 import { Kysely, PostgresDialect, type Transaction } from "kysely";
 import pg from "pg";
 import { ChangeHints } from "./change-hints.ts";
 import { ChangeLog } from "./change-log.ts";
+import type { Holding } from "./driver/connection.ts";
 import { storeDialect } from "./driver/driver.ts";
 import { migrate } from "./migrate.ts";
 import { migrations } from "./migrations/all.ts";
@@ -22,6 +23,9 @@ import {
   withClient,
 } from "./postgres/store-client.ts";
 import { isSilence, StoreError, storeErrorOf } from "./postgres/store-error.ts";
+import { MEMORY_MS, ReplicaLink } from "./replicas/replica-link.ts";
+import type { OtherReplica } from "./replicas/spread.ts";
+import { noteWrite } from "./request-signal.ts";
 import type { Database, EngineTables } from "./schema.ts";
 
 export interface StoreOptions {
@@ -33,9 +37,11 @@ export interface StoreOptions {
   connection?: pg.ClientConfig;
   /** Most connections at once for queries; three more are for the lock, the hints and the migrations. Default 16. */
   poolSize?: number;
-  /** Take the right to be the only controller on the database; default true. */
+  /** Take the right to be the only controller on the database; default true, except for a replica. */
   hold?: boolean;
-  /** Called when that right was lost for good: the controller must stop. */
+  /** Be one of several controllers on the database, under an id of its own. */
+  replica?: { readonly id: string };
+  /** Called when the database belongs to another controller for good: this one must stop. */
   onLost?: (error: DatabaseHeldError) => void;
   /** How long the server may take to answer a short query; default five seconds. */
   answerMs?: number;
@@ -55,6 +61,8 @@ export interface Store {
   readonly outage: Pick<Outage, "since">;
   /** How to reach the database with another client. */
   readonly connection: pg.ClientConfig;
+  /** This process among those on the database. */
+  readonly replica: Replica;
   /**
    * Runs `work` in one READ COMMITTED transaction. It is run again, up to five times, when PostgreSQL ends it because of other
    * transactions (deadlock, serialisation failure), so it must have no effect but on the database. The change log is read afterwards.
@@ -64,7 +72,23 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** A process among the controllers on one database. One that works alone leads as long as it runs. */
+export interface Replica {
+  /** The other processes on the database. */
+  readonly others: readonly OtherReplica[];
+  /** Does it do what has to be done once? */
+  readonly isLeader: boolean;
+  /** Writes through it are refused as soon as another process leads. */
+  readonly leaderDb: Kysely<Database>;
+  /** Calls `listener` when `isLeader` may have changed. */
+  onLeadership(listener: () => void): () => void;
+  /** Resolves when the others know what this process has written: before an answer that says so, and within a second. */
+  known(): Promise<void>;
+}
+
 const MAX_TRIES = 5;
+/** Connections for what the leader does. */
+const LEADER_POOL = 2;
 const OLDEST_SERVER = 150_000;
 
 /**
@@ -82,7 +106,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   try {
     connection = await reach(options, stops, answerMs);
     let lock: HolderLock | undefined;
-    if (options.hold ?? true) {
+    let link: ReplicaLink | undefined;
+    if (options.hold ?? options.replica === undefined) {
       const onLost = options.onLost ?? ((error) => log.error({ holder: error.holder }, error.message));
       const onRegained = (isNewLife: boolean) => void (isNewLife ? changes.restart() : changes.wake());
       lock = await HolderLock.acquire({ connection, answerMs, onLost, onRegained, log });
@@ -91,50 +116,112 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     const applied = await migrateApart(connection, answerMs, log);
     if (applied.length > 0) log.info({ migrations: applied }, "database schema brought up to date");
     await lock?.begin();
-    const pool = new pg.Pool({
-      ...connection,
-      ...CONNECTION_LIMITS,
-      connectionTimeoutMillis: POOL_WAIT_MS,
-      query_timeout: STATEMENT_ANSWERS * answerMs,
-      Client: StoreClient,
-      max: options.poolSize ?? CONTROLLER_DEFAULTS.poolSize,
-      application_name: "sallyport",
-      // See driver/driver.ts. The library's types do not know it yet.
-      ...{ pipeline: true },
-      onConnect: (client) => setForRequests(client, answerMs),
-    });
-    // The pool listens to idle connections only. Code that uses a lost connection learns of it from the query that fails; without
-    // a listener of its own the loss would end the process.
-    pool.on("connect", (client) => client.on("error", () => undefined));
-    pool.on("error", (error) => log.debug({ error: error.message }, "an idle connection to the database was lost"));
     const outage = new Outage(log);
-    let onAppended = (): void => undefined;
-    const db = new Kysely<Database>({
-      dialect: storeDialect({ pool, outage, onAppended: () => onAppended(), holding: lock, answerMs }),
-      ...(onQuery && {
-        log: ({ level, queryDurationMillis }) => onQuery(queryDurationMillis / 1_000, level === "query"),
-      }),
-    });
-    stops.push(() => db.destroy());
+    const open = (max: number, holding: Holding | undefined, outage: Outage) => {
+      const pool = poolOf(connection ?? {}, { max, answerMs, log });
+      const db = new Kysely<Database>({
+        dialect: storeDialect({
+          ...{ pool, outage, holding, answerMs },
+          onAppended: (isAwaited) => {
+            if (isAwaited) noteWrite();
+            changes.poke(isAwaited);
+          },
+        }),
+        ...(onQuery && {
+          log: ({ level, queryDurationMillis }) => onQuery(queryDurationMillis / 1_000, level === "query"),
+        }),
+      });
+      stops.push(() => db.destroy());
+      return { pool, db };
+    };
+    const { pool, db } = open(options.poolSize ?? CONTROLLER_DEFAULTS.poolSize, lock, outage);
     const changes: ChangeLog = new ChangeLog({
       db: db as unknown as Kysely<EngineTables>,
-      onLocalWrite: () => hints.notify(),
-      isSoleWriter: options.hold ?? true,
+      // Beside a controller that works alone only commands read the database.
+      onLocalWrite: (isAwaited) => (link ?? hints)?.written(isAwaited),
+      isTold: () => lock !== undefined || link?.isTold === true,
+      ...(options.replica && { memoryMs: MEMORY_MS, requiresLife: true }),
       isHeld: () => lock?.isHeld ?? true,
       ...(options.changeLogSeconds !== undefined && { maxAgeSeconds: options.changeLogSeconds }),
       log,
     });
-    const hints = new ChangeHints({ connection, answerMs, onHint: () => void changes.wake(), log });
-    onAppended = () => changes.poke();
-    await hints.start();
-    stops.push(() => hints.close());
+    let hints: ChangeHints | undefined;
+    if (options.replica === undefined) {
+      const heard = new ChangeHints({ connection, answerMs, onHint: () => void changes.wake(), log });
+      await heard.start();
+      stops.push(() => heard.close());
+      if (lock === undefined) hints = heard;
+    } else {
+      const onLost = options.onLost ?? ((error) => log.error({ holder: error.holder }, error.message));
+      const { id: replicaId } = options.replica;
+      link = new ReplicaLink({ connection, answerMs, replicaId, readLog: () => changes.hinted(), onLost, log });
+      stops.push(link.close.bind(link));
+      await link.start();
+    }
     await changes.start();
     stops.push(() => changes.close());
-    return { db, pool, changes, outage, connection, close, transaction: (work) => transaction(db, work) };
+    // That this process does not lead is no outage.
+    const leaderDb = link === undefined ? db : open(LEADER_POOL, leaderHolding(link), new Outage(silentLogger)).db;
+    const replica = { others: [], isLeader: true, onLeadership: () => () => undefined, known: async () => undefined };
+    return {
+      ...{ db, pool, changes, outage, connection, close },
+      replica: link === undefined ? { ...replica, leaderDb } : replicaOf(link, leaderDb),
+      transaction: (work) => transaction(db, work),
+    };
   } catch (error) {
     await close();
     throw connection !== undefined && isSilence(error) ? storeErrorOf(connection, error) : error;
   }
+}
+
+function poolOf(
+  connection: pg.ClientConfig,
+  { max, answerMs, log }: { readonly max: number; readonly answerMs: number; readonly log: Logger },
+): pg.Pool {
+  const pool = new pg.Pool({
+    ...connection,
+    ...CONNECTION_LIMITS,
+    connectionTimeoutMillis: POOL_WAIT_MS,
+    query_timeout: STATEMENT_ANSWERS * answerMs,
+    Client: StoreClient,
+    max,
+    application_name: "sallyport",
+    // See driver/driver.ts. The library's types do not know it yet.
+    ...{ pipeline: true },
+    onConnect: (client) => setForRequests(client, answerMs),
+  });
+  // The pool listens to idle connections only. Code that uses a lost connection learns of it from the query that fails; without
+  // a listener of its own the loss would end the process.
+  pool.on("connect", (client) => client.on("error", () => undefined));
+  pool.on("error", (error) => log.debug({ error: error.message }, "an idle connection to the database was lost"));
+  return pool;
+}
+
+/** The right of the leader to write, as the driver asks for it. */
+function leaderHolding(link: ReplicaLink): Holding {
+  return {
+    get isHeld() {
+      return link.isLeader;
+    },
+    get epoch() {
+      return link.epoch;
+    },
+    fenced: () => link.fenced(),
+  };
+}
+
+function replicaOf(link: ReplicaLink, leaderDb: Kysely<Database>): Replica {
+  return {
+    get others() {
+      return link.others;
+    },
+    get isLeader() {
+      return link.isLeader;
+    },
+    leaderDb,
+    onLeadership: (listener) => link.onLeadership(listener),
+    known: () => link.known(),
+  };
 }
 
 /** On a connection of its own: those that serve requests belong to an epoch, which needs the schema. */

@@ -35,6 +35,7 @@ export class LoggedStatement<Row> extends Statement<Row> {
     const append = appendSql(changes);
     super(answer === undefined ? `${parts} ${append}` : `${parts}, logged AS (${append}) ${answer}`, {
       appendsChanges: true,
+      addsOnly: addOnly(changes),
       isPipelined,
     });
   }
@@ -53,8 +54,17 @@ export async function loggedWrite<Row = never>(
   const whole =
     answer === undefined ? sql<Row>`${parts} ${append}` : sql<Row>`${parts}, logged AS (${append}) ${answer}`;
   const query = whole.compile(db) as CompiledQuery<Row>;
-  const { rows } = await db.executeQuery<Row>(withOptions(query, { appendsChanges: true, isPipelined }));
+  const { rows } = await db.executeQuery<Row>(
+    withOptions(query, { appendsChanges: true, addsOnly: addOnly(changes), isPipelined }),
+  );
   return rows;
+}
+
+/** Kinds of entities of which a new one is in no process's memory: whoever does not know it reads it. */
+const READ_WHEN_NEW: ReadonlySet<ChangeKind> = new Set(["api_session", "session", "terminator"]);
+
+function addOnly(changes: readonly LoggedRows[]): boolean {
+  return changes.every(({ kind, op }) => op === "create" && READ_WHEN_NEW.has(kind));
 }
 
 function appendSql(changes: readonly LoggedRows[]): string {

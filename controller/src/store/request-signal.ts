@@ -11,16 +11,34 @@ interface Scope {
   readonly caller: Caller;
   readonly signal: AbortSignal;
   readonly isRead: boolean;
+  /** It has committed something that other processes must know before its answer. */
+  hasWritten: boolean;
 }
 
 const scopes = new AsyncLocalStorage<Scope>();
 
-/** Runs the work of a caller's request: reads in it that are {@link cancellable} end with `signal`. */
-export function withinRequest<T>(
+/**
+ * Runs the work of a caller's request: reads in it that are {@link cancellable} end with `signal`.
+ * @param known called after work that has written ({@link noteWrite}): resolves when the answer may go out
+ */
+export async function withinRequest<T>(
   { signal, caller }: { readonly signal: AbortSignal; readonly caller: Caller },
   work: () => Promise<T>,
+  known: () => Promise<void>,
 ): Promise<T> {
-  return scopes.run({ signal, caller, isRead: false }, work);
+  const scope: Scope = { signal, caller, isRead: false, hasWritten: false };
+  try {
+    return await scopes.run(scope, work);
+  } finally {
+    // Also after an error: its cause may be what was written, and a client goes on from there.
+    if (scope.hasWritten) await known();
+  }
+}
+
+/** The request that is worked on, if any, has committed something that other processes must know before its answer goes out. */
+export function noteWrite(): void {
+  const scope = scopes.getStore();
+  if (scope !== undefined) scope.hasWritten = true;
 }
 
 /** The request that is worked on; undefined for what the controller does by itself. */

@@ -12,7 +12,7 @@ beforeEach(async () => {
   test = await testStore();
   changes = new ChangeLog({
     db: test.store.db as never,
-    isSoleWriter: true,
+    isTold: () => true,
     pollMs: NEVER_MS,
     pruneEveryMs: NEVER_MS,
     log,

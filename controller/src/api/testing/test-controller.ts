@@ -150,7 +150,7 @@ export async function startTestController(
     log,
     validateResponses: true,
     translate: databaseFailure,
-    within: withinRequest,
+    within: (request, work) => withinRequest(request, work, () => store.replica.known()),
     allowedOrigins,
     endpoints: oidc.enabled
       ? createProvider({

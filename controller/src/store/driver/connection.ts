@@ -19,7 +19,7 @@ export interface ConnectionShared {
   readonly pool: pg.Pool;
   readonly outage: Outage;
   /** Called when new rows of the change log may be visible: after a statement that appends some, or after the end of its transaction. */
-  readonly onAppended: () => void;
+  readonly onAppended: (isAwaited: boolean) => void;
   readonly holding: Holding;
   readonly names: StatementNames;
   /** How long the server may take to answer a short query. */
@@ -75,6 +75,8 @@ export class StoreConnection implements DatabaseConnection {
   /** Its transaction does long work. */
   #isLong = false;
   #hasAppended = false;
+  /** Other processes have to know what was appended before a caller gets an answer. */
+  #isAwaited = false;
   /** The answers that are still to come to pipelined statements. */
   #pipelined: Promise<unknown>[] = [];
   #running: StoreQuery["queryId"] | undefined;
@@ -98,7 +100,10 @@ export class StoreConnection implements DatabaseConnection {
     const send = () => this.#send<Row>(text, parameters, parameters.length > 0 ? name : undefined);
     // A commit runs what was deferred to it, so it has as long as the statements before it.
     if (transaction === "commit") this.#isInTransaction = false;
-    if (options.appendsChanges) this.#hasAppended = true;
+    if (options.appendsChanges) {
+      this.#hasAppended = true;
+      if (options.addsOnly !== true) this.#isAwaited = true;
+    }
     if (options.isPipelined && this.#isInTransaction) {
       // It goes out with the next one, in one write.
       if (this.#pipelined.length === 0) socketOf(this.#client).cork();
@@ -114,8 +119,10 @@ export class StoreConnection implements DatabaseConnection {
       this.#running = undefined;
       // Also after an error: whether a commit whose answer was lost took effect is not known.
       if (this.#hasAppended && !this.#isInTransaction) {
+        const isAwaited = this.#isAwaited;
         this.#hasAppended = false;
-        this.#shared.onAppended();
+        this.#isAwaited = false;
+        this.#shared.onAppended(isAwaited);
       }
     }
   }

@@ -20,7 +20,7 @@ export interface StoreDriverOptions {
   readonly pool: pg.Pool;
   readonly outage: Outage;
   /** Called when new rows of the change log may be visible. */
-  readonly onAppended: () => void;
+  readonly onAppended: (isAwaited: boolean) => void;
   readonly holding?: Holding | undefined;
   /** How long the server may take to answer a short query. */
   readonly answerMs: number;

@@ -5,6 +5,8 @@ import { LONG_STATEMENTS } from "../postgres/store-client.ts";
 export interface StatementOptions {
   /** It appends rows to the change log: the log is read once they may be visible. */
   readonly appendsChanges?: boolean;
+  /** What it appends takes nothing away and is in no process's memory yet: no answer waits until other processes know it. */
+  readonly addsOnly?: boolean | undefined;
   /**
    * Nothing reads its result. Within a transaction it is sent together with the next statement, which fails if this one does. Outside of a transaction it is
    * awaited like any other.

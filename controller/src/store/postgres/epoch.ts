@@ -65,8 +65,9 @@ export async function beginEpoch(
     await run(
       `INSERT INTO controller_epoch (epoch, holder, wal_timeline) VALUES ($1, $2, $3)
        ON CONFLICT (only_row) DO UPDATE SET epoch = excluded.epoch, holder = excluded.holder, began_at = now(),
-         xid = pg_current_xact_id(), wal_timeline = excluded.wal_timeline`,
-      [epoch, holder, timeline],
+         xid = pg_current_xact_id(), wal_timeline = excluded.wal_timeline,
+        life = CASE WHEN $4 THEN excluded.life ELSE controller_epoch.life END`,
+      [epoch, holder, timeline, isNewLife],
       longMs,
     );
     await run("COMMIT", [], longMs);

@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
+import { LEADER_LOCK, leasesNow } from "../replicas/lease.ts";
 import { beginEpoch, currentEpoch } from "./epoch.ts";
 import { ANSWER_MS, ask, CONNECTION_LIMITS, StoreClient, withClient } from "./store-client.ts";
 import { isSilence, storeErrorOf } from "./store-error.ts";
@@ -13,17 +14,16 @@ export class DatabaseHeldError extends Error {
   /** How the holder named itself: program, host and process number. */
   readonly holder: string;
 
-  constructor(holder: string, since: string) {
-    super(
-      `the database is in use by ${holder}${since}: only one controller may work on a database; stop that one first, or give this one a database of its own`,
-    );
+  constructor(
+    holder: string,
+    since: string,
+    message = `the database is in use by ${holder}${since}: only one controller may work on a database; stop that one first, or give this one a database of its own`,
+  ) {
+    super(message);
     this.holder = holder;
   }
 }
 
-// Two halves of the key of the advisory lock: "SALLYPOR", "HOLD" as it were; any constant does.
-const LOCK_CLASS = 0x5a11_0002;
-const LOCK_OBJECT = 1;
 const NAME_PREFIX = "sallyport-controller ";
 const MAX_NAME_LENGTH = 63;
 const AGAIN_MS = 100;
@@ -88,10 +88,13 @@ export class HolderLock {
     return this.#epoch;
   }
 
-  /** Ends every other controller's right to write. The schema must be there. */
+  /** Ends every other controller's right to write. The schema must be there. @throws DatabaseHeldError while replicas work on the database */
   async begin(): Promise<void> {
     const client = this.#client;
     if (client === undefined) throw new Error("the connection that holds the database was lost");
+    // While no replica leads, the lock is free.
+    const [replica] = await leasesNow(client, this.#answerMs);
+    if (replica !== undefined) throw new DatabaseHeldError(replica.name, "");
     if (await this.#beginEpoch(client)) {
       this.#options.log.info({}, "the database begins a new life: change log and router data model start from empty");
     }
@@ -267,13 +270,13 @@ function askOnce(connection: pg.ClientConfig, answerMs: number): Promise<void> {
 
 async function isHeld(client: pg.Client, answerMs: number): Promise<boolean> {
   if (!(await tryLock(client, answerMs))) return true;
-  await ask(client, "SELECT pg_advisory_unlock($1, $2)", [LOCK_CLASS, LOCK_OBJECT], answerMs);
+  await ask(client, "SELECT pg_advisory_unlock($1, $2)", [...LEADER_LOCK], answerMs);
   return false;
 }
 
 async function tryLock(client: pg.Client, answerMs: number): Promise<boolean> {
   const text = "SELECT pg_try_advisory_lock($1, $2) AS held";
-  const rows = await ask<{ held: boolean }>(client, text, [LOCK_CLASS, LOCK_OBJECT], answerMs);
+  const rows = await ask<{ held: boolean }>(client, text, [...LEADER_LOCK], answerMs);
   return rows[0]?.held === true;
 }
 
@@ -295,7 +298,7 @@ async function holderError(client: pg.Client, answerMs: number): Promise<Databas
      FROM pg_locks l JOIN pg_stat_activity a USING (pid)
      WHERE l.locktype = 'advisory' AND l.granted AND l.classid = $1 AND l.objid = $2
        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-    [LOCK_CLASS, LOCK_OBJECT],
+    [...LEADER_LOCK],
     answerMs,
   );
   const row = rows[0];

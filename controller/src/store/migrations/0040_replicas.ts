@@ -1,0 +1,29 @@
+import { sql } from "kysely";
+import type { Migration } from "../migrate.ts";
+
+/**
+ * Several controllers on one database (docs/protocol/replicas.md).
+ *
+ * `replica_lease` is unlogged: a row lives for seconds, and after a crash or a failover every process writes its row again.
+ *
+ * `controller_epoch.life` names the life of the database (docs/protocol/store.md, "A new life"): numbers of transactions mean nothing in another one.
+ */
+export const replicas: Migration = {
+  id: "0040_replicas",
+  async up(db) {
+    await sql`
+      CREATE UNLOGGED TABLE replica_lease (
+        instance text COLLATE "C" PRIMARY KEY,
+        replica_id text COLLATE "C" NOT NULL,
+        name text NOT NULL,
+        pid integer NOT NULL,
+        leads boolean NOT NULL,
+        until timestamptz NOT NULL
+      )`.execute(db);
+    await sql`CREATE TRIGGER require_epoch BEFORE INSERT OR UPDATE OR DELETE ON replica_lease
+      FOR EACH STATEMENT EXECUTE FUNCTION require_epoch()`.execute(db);
+    await sql`ALTER TABLE controller_epoch ADD COLUMN life text COLLATE "C" NOT NULL DEFAULT gen_random_uuid()::text`.execute(
+      db,
+    );
+  },
+};

@@ -1,0 +1,103 @@
+import type pg from "pg";
+import { ask } from "../postgres/store-client.ts";
+
+/** How long the others count with a process that is silent. */
+export const LEASE_MS = 1_500;
+/** How often a process renews its lease, and looks at those of the others. */
+export const RENEW_MS = 500;
+/** The two halves of the key of the advisory lock that the leader holds. A controller that runs alone holds the same one. */
+export const LEADER_LOCK = [0x5a11_0002, 1] as const;
+/** How connections of replicas name themselves at the server, before the process's name. */
+export const REPLICA_PREFIX = "sallyport-replica ";
+
+export interface LeaseRow {
+  readonly instance: string;
+  readonly replicaId: string;
+  readonly name: string;
+  readonly pid: number;
+  readonly leads: boolean;
+}
+
+export interface Renewal {
+  readonly others: readonly LeaseRow[];
+  /** The current epoch; undefined before the first. */
+  readonly epoch: string | undefined;
+  /** Does this connection hold the lock of the leader? Only if it was asked for. */
+  readonly hasLock: boolean;
+}
+
+export interface Renewing {
+  readonly instance: string;
+  readonly replicaId: string;
+  readonly name: string;
+  /** Is this process the leader? */
+  readonly leads: boolean;
+  /** Does it want to be? */
+  readonly campaigns: boolean;
+}
+
+const RENEW = `
+  WITH mine AS (
+    INSERT INTO replica_lease (instance, replica_id, name, pid, leads, until)
+    VALUES ($1, $2, $3, pg_backend_pid(), $4, clock_timestamp() + make_interval(secs => $5))
+    ON CONFLICT (instance) DO UPDATE SET pid = excluded.pid, leads = excluded.leads, until = excluded.until)
+  SELECT (SELECT json_agg(json_build_object('instance', instance, 'replicaId', replica_id, 'name', name, 'pid', pid, 'leads', leads))
+      FROM replica_lease WHERE instance <> $1 AND until > clock_timestamp()) AS others,
+    (SELECT epoch FROM controller_epoch) AS epoch,
+    CASE WHEN $6 THEN pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) ELSE false END AS "hasLock"`;
+
+/**
+ * Renews the lease of a process and looks at the others, in one statement. It does not show leases that were written while it ran.
+ * Rejects when the server does not answer in time.
+ */
+export async function renewLease(client: pg.ClientBase, own: Renewing, answerMs: number): Promise<Renewal> {
+  const { instance, replicaId, name, leads, campaigns } = own;
+  const [row] = await ask<{ others: LeaseRow[] | null; epoch: string | null; hasLock: boolean }>(
+    client,
+    RENEW,
+    [instance, replicaId, name, leads, LEASE_MS / 1_000, campaigns],
+    answerMs,
+  );
+  return { others: row?.others ?? [], epoch: row?.epoch ?? undefined, hasLock: row?.hasLock ?? false };
+}
+
+/** Ends the lease, and removes those that ran out long ago. */
+export async function endLease(client: pg.ClientBase, instance: string, answerMs: number): Promise<void> {
+  const text = "DELETE FROM replica_lease WHERE instance = $1 OR until < now() - interval '1 hour'";
+  await ask(client, text, [instance], answerMs);
+}
+
+/** Who holds the lock of the leader, if anyone does. */
+export interface LockHolder {
+  readonly pid: number;
+  readonly application: string;
+  readonly since: Date;
+}
+
+export async function leaderLockHolder(client: pg.ClientBase, answerMs: number): Promise<LockHolder | undefined> {
+  const [row] = await ask<LockHolder & pg.QueryResultRow>(
+    client,
+    `SELECT a.pid, a.application_name AS application, a.backend_start AS since
+     FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+     WHERE l.locktype = 'advisory' AND l.granted AND l.classid = $1 AND l.objid = $2
+       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+    [...LEADER_LOCK],
+    answerMs,
+  );
+  return row;
+}
+
+/** Ends the connection of a leader that is silent: the server gives its lock free. */
+export async function endConnection(client: pg.ClientBase, pid: number, answerMs: number): Promise<void> {
+  const text = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name LIKE $2";
+  await ask(client, text, [pid, `${REPLICA_PREFIX}%`], answerMs);
+}
+
+/** Processes with a lease now; none before the schema knows of leases. */
+export async function leasesNow(
+  client: pg.ClientBase,
+  answerMs: number,
+): Promise<readonly { readonly name: string }[]> {
+  const text = "SELECT name FROM replica_lease WHERE until > clock_timestamp() ORDER BY name";
+  return ask<{ name: string }>(client, text, [], answerMs);
+}
