@@ -178,7 +178,6 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
     "its certificate is not one of the authorities that were trusted at the login; if the network's authority was replaced, log out and in again",
   ],
   [/Hostname\/IP does not match/i, "its certificate is for another host name; log in with the name that is in it"],
-  [/certificate has expired|not yet valid/i, "its certificate is out of date, or the clock of this machine is wrong"],
 ];
 
 function unreachable(controller: string, error: ApiTransportError): CommandError {

@@ -1,32 +1,10 @@
 /** Ways to break a network that works: each with the code that has to come first in the answer. */
-import { writeFileSync } from "node:fs";
-import { enroll } from "@sallyport/sdk";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { allow } from "../../network/tunneler.ts";
+import { AUTHENTICATION } from "./authentication-ways.ts";
+import { CLOCKS } from "./clock-ways.ts";
 import type { Subject } from "./subject.ts";
-
-export interface Way {
-  readonly what: string;
-  /** Of the problem that comes first, or how the code begins. */
-  readonly code: string;
-  /** A part of its message. */
-  readonly message?: string;
-  /** What an application reads behind `no edge router for web: `. */
-  readonly saidBySdk?: string;
-  /** @returns what repairs it */
-  readonly breakIt: (subject: Subject) => Promise<() => Promise<unknown>>;
-}
-
-type Listed = Promise<{ readonly data: readonly { readonly id: string }[] }>;
-
-/** The parameters that name the only entity of a list. */
-async function only(list: Listed): Promise<{ readonly params: { readonly id: string } }> {
-  const [found, ...more] = (await list).data;
-  if (found === undefined || more.length > 0) throw new Error("there has to be exactly one entity of this name");
-  return { params: { id: found.id } };
-}
-
-const named = (name: string) => ({ query: { filter: `name = "${name}"` } });
-const id = (of: string) => ({ params: { id: of } });
+import { id, named, only, type Way } from "./way.ts";
 
 const servicePolicy = ({ network: { management } }: Subject, name: string) =>
   only(management.listServicePolicies(named(name)));
@@ -34,73 +12,6 @@ const edgeRouterPolicy = ({ network: { management } }: Subject) =>
   only(management.listEdgeRouterPolicies(named("laptop")));
 const serviceEdgeRouterPolicy = ({ network: { management } }: Subject) =>
   only(management.listServiceEdgeRouterPolicies(named("web")));
-
-/** Gives the laptop an authentication policy of its own. */
-async function withAuthPolicy(
-  { network: { management }, laptop }: Subject,
-  { certAllowed, requireTotp }: { readonly certAllowed: boolean; readonly requireTotp: boolean },
-): Promise<() => Promise<unknown>> {
-  const { data } = await management.createAuthPolicy({
-    body: {
-      name: "of the laptop",
-      primary: {
-        cert: { allowed: certAllowed, allowExpiredCerts: false },
-        extJwt: { allowed: false, allowedSigners: [] },
-        updb: {
-          allowed: true,
-          lockoutDurationMinutes: 0,
-          maxAttempts: 0,
-          minPasswordLength: 8,
-          requireMixedCase: false,
-          requireNumberChar: false,
-          requireSpecialChar: false,
-        },
-      },
-      secondary: { requireTotp },
-    },
-  });
-  await management.patchIdentity({ ...id(laptop.id), body: { authPolicyId: data.id } });
-  return async () => {
-    await management.patchIdentity({ ...id(laptop.id), body: { authPolicyId: "default" } });
-    await management.deleteAuthPolicy(id(data.id));
-  };
-}
-
-const AUTHENTICATION: readonly Way[] = [
-  {
-    what: "the identity is disabled",
-    code: "IDENTITY_DISABLED",
-    async breakIt({ network: { management }, laptop }) {
-      await management.disableIdentity({ ...id(laptop.id), body: { durationMinutes: 0 } });
-      return () => management.enableIdentity(id(laptop.id));
-    },
-  },
-  {
-    what: "the identity has nothing to log in with",
-    code: "NO_CREDENTIAL",
-    async breakIt({ network: { management }, laptop }) {
-      const authenticators = management.listAuthenticators({ query: { filter: `identity = "${laptop.id}"` } });
-      await management.deleteAuthenticator(await only(authenticators));
-      return async () => {
-        const expiresAt = new Date(Date.now() + 600_000).toISOString();
-        const body = { identityId: laptop.id, method: "ott" as const, expiresAt };
-        const { data } = await management.createEnrollment({ body });
-        const { data: enrollment } = await management.detailEnrollment(id(data.id));
-        writeFileSync(laptop.file, JSON.stringify(await enroll(enrollment.jwt ?? "")), { mode: 0o600 });
-      };
-    },
-  },
-  {
-    what: "its authentication policy forbids certificates",
-    code: "METHOD_NOT_ALLOWED",
-    breakIt: (subject) => withAuthPolicy(subject, { certAllowed: false, requireTotp: false }),
-  },
-  {
-    what: "its authentication policy wants a one-time code",
-    code: "SECOND_FACTOR_NOT_ENROLLED",
-    breakIt: (subject) => withAuthPolicy(subject, { certAllowed: true, requireTotp: true }),
-  },
-];
 
 const POLICIES: readonly Way[] = [
   {
@@ -161,7 +72,7 @@ const POLICIES: readonly Way[] = [
   {
     what: "no edge router policy selects the identity",
     code: "NO_EDGE_ROUTER_POLICY",
-    saidBySdk: "no edge router policy",
+    saidBySdk: /no edge router for web: no edge router policy/,
     async breakIt(subject) {
       const { management } = subject.network;
       await management.deleteEdgeRouterPolicy(await edgeRouterPolicy(subject));
@@ -172,7 +83,7 @@ const POLICIES: readonly Way[] = [
   {
     what: "its edge router policy selects no router",
     code: "EDGE_ROUTER_POLICY_EMPTY",
-    saidBySdk: "no edge router policy",
+    saidBySdk: /no edge router for web: no edge router policy/,
     async breakIt(subject) {
       const policy = await edgeRouterPolicy(subject);
       const patch = (edgeRouterRoles: string[]) =>
@@ -184,7 +95,7 @@ const POLICIES: readonly Way[] = [
   {
     what: "no service edge router policy selects the service",
     code: "NO_SERVICE_EDGE_ROUTER_POLICY",
-    saidBySdk: "no service edge router policy",
+    saidBySdk: /no edge router for web: no service edge router policy/,
     async breakIt(subject) {
       await subject.network.management.deleteServiceEdgeRouterPolicy(await serviceEdgeRouterPolicy(subject));
       return () => subject.letServiceUseRouters("#all");
@@ -193,7 +104,7 @@ const POLICIES: readonly Way[] = [
   {
     what: "the service edge router policy selects no router",
     code: "SERVICE_EDGE_ROUTER_POLICY_EMPTY",
-    saidBySdk: "no service edge router policy",
+    saidBySdk: /no edge router for web: no service edge router policy/,
     breakIt: (subject) => withServiceRouters(subject, "#nowhere"),
   },
   {
@@ -215,7 +126,7 @@ const ROUTERS: readonly Way[] = [
   {
     what: "the router of the identity is disabled",
     code: "EDGE_ROUTERS_DISABLED",
-    saidBySdk: "no edge router policy gives your identity an enabled edge router",
+    saidBySdk: /no edge router for web: no edge router policy gives your identity an enabled edge router/,
     async breakIt({ network: { management } }) {
       const router = await only(management.listEdgeRouters(named("r1")));
       const patch = (disabled: boolean) => management.patchEdgeRouter({ ...router, body: { disabled } });
@@ -272,28 +183,41 @@ const HOSTS: readonly Way[] = [
     },
   },
   {
-    what: "the host's server listens on another port",
-    code: "ROUTER_ERR_",
+    what: "the host's server does not run",
+    code: "ROUTER_ERR_GENERIC",
     message: "ECONNREFUSED",
+    remedy: "correct its port in the config host.v1",
     async breakIt(subject) {
       await subject.stopServer();
       return () => subject.startServer();
     },
   },
   {
+    what: "the host dials another port than that of its server",
+    code: "ROUTER_ERR_GENERIC",
+    message: "ECONNREFUSED",
+    remedy: "correct its port in the config host.v1",
+    breakIt: async (subject) => withServer(subject, { port: await freePort() }),
+  },
+  {
     what: "the host cannot resolve the name of its server",
-    code: "ROUTER_ERR_",
+    code: "ROUTER_ERR_GENERIC",
     message: "no-such-server.invalid",
-    async breakIt({ network: { management }, service, port }) {
-      const patch = (address: string) =>
-        management.patchConfig({
-          ...id(service.configs["host.v1"] ?? ""),
-          body: { data: { protocol: "tcp", address, port } },
-        });
-      await patch("no-such-server.invalid");
-      return () => patch("127.0.0.1");
-    },
+    remedy: "Correct the host name in the config host.v1",
+    breakIt: (subject) => withServer(subject, { address: "no-such-server.invalid" }),
   },
 ];
 
-export const WAYS: readonly Way[] = [...AUTHENTICATION, ...POLICIES, ...ROUTERS, ...HOSTS];
+/** Tells the host another server than the one that runs. */
+async function withServer(
+  { network: { management }, service, port }: Subject,
+  wrong: { readonly address?: string; readonly port?: number },
+): Promise<() => Promise<unknown>> {
+  const right = { protocol: "tcp", address: "127.0.0.1", port };
+  const config = id(service.configs["host.v1"] ?? "");
+  const patch = (data: object) => management.patchConfig({ ...config, body: { data: { ...data } } });
+  await patch({ ...right, ...wrong });
+  return () => patch(right);
+}
+
+export const WAYS: readonly Way[] = [...AUTHENTICATION, ...CLOCKS, ...POLICIES, ...ROUTERS, ...HOSTS];

@@ -17,24 +17,31 @@ afterAll(async () => {
   removeScratch(folder);
 });
 
+/** What the SDK says, and what comes first in the answer once it is the expected problem. */
+async function answered(code: string, message: string) {
+  return await eventually(`${code} comes first`, async () => {
+    // The host may learn of a change after the first dials.
+    const said = await subject.fails();
+    const { firstProblem: first } = await subject.why();
+    if (first?.code.startsWith(code) && first.message.includes(message)) return { said, first };
+    throw new Error(`${first?.code}: ${first?.message}`);
+  });
+}
+
 describe("when the network is broken", () => {
   it.each(WAYS)(
     "because $what, a dial fails and $code comes first",
-    async ({ code, message = "", saidBySdk, breakIt }) => {
+    async ({ code, message = "", remedy = "", saidBySdk, breakIt }) => {
       const repair = await breakIt(subject);
-      const said = await subject.fails();
-      const first = await eventually(`${code} comes first`, async () => {
-        const { firstProblem } = await subject.why();
-        return firstProblem?.code.startsWith(code) === true && firstProblem.message.includes(message) && firstProblem;
-      });
-      await repair();
+      const { said, first } = await answered(code, message).finally(repair);
       await subject.works();
       await eventually("nothing is in the way any more", async () => {
         const { allowed, firstProblem } = await subject.why();
         return allowed && firstProblem?.status !== "failed";
       });
       expect(first.remedies?.[0]?.text ?? "").not.toBe("");
-      if (saidBySdk !== undefined) expect(said).toContain(`no edge router for web: ${saidBySdk}`);
+      expect(first.remedies?.[0]?.text).toContain(remedy);
+      if (saidBySdk !== undefined) expect(said).toMatch(saidBySdk);
     },
     120_000,
   );

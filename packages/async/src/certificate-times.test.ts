@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { tlsErrorText } from "./certificate-times.ts";
+import { outsideDates, tlsErrorText } from "./certificate-times.ts";
 
 const now = new Date("2026-01-31T10:00:00Z");
 const at = (text: string) => new Date(text);
@@ -27,4 +27,16 @@ it.each([
   ["a text", undefined, "a text"],
 ])("%s with %o is told with both times", (error, presented, text) => {
   expect(tlsErrorText(error, presented, now)).toContain(text);
+});
+
+it("a certificate is valid, or told with both times and what its owner can do", () => {
+  const how = { name: "its certificate", renewal: "enroll again", now };
+  const clock = "and the clock of this machine shows 2026-01-31T10:00:00.000Z";
+  expect(outsideDates(good, how)).toBeUndefined();
+  expect(outsideDates(leaf, how)).toBe(
+    `its certificate is valid from 2026-02-01T00:00:00.000Z on, ${clock}: correct the clock that is wrong`,
+  );
+  expect(outsideDates(old, how)).toBe(
+    `its certificate was valid until 2025-02-08T00:00:00.000Z, ${clock}: enroll again, or correct the clock`,
+  );
 });

@@ -24,21 +24,45 @@ export function presentedCertificate(socket: SecuredSocket): () => CertificateDa
   return () => presented;
 }
 
+/** How a certificate stands in {@link outsideDates}. */
+interface DatedCertificate {
+  /** Such as `its certificate`. */
+  readonly name?: string;
+  /** How its owner gets a new one. */
+  readonly renewal?: string;
+  readonly now?: Date;
+}
+
 /**
- * The message of an error of TLS. If the certificate is outside its dates, it says these and the time of this machine, since one of the two clocks may be
- * wrong.
+ * Why a certificate is refused that is outside its dates: these dates and the time of this machine, since one of the two clocks may be wrong.
+ *
+ * @returns undefined while the certificate is valid
+ */
+export function outsideDates(
+  { validFromDate, validToDate }: CertificateDates,
+  { name = "the certificate", renewal = RENEWAL, now = new Date() }: DatedCertificate = {},
+): string | undefined {
+  if (validFromDate > now) return `${name} is valid from ${validFromDate.toISOString()} on, ${tooEarly(now)}`;
+  if (validToDate < now) return `${name} was valid until ${validToDate.toISOString()}, ${tooLate(now, renewal)}`;
+  return undefined;
+}
+
+const RENEWAL = "renew the certificate";
+
+const clock = (now: Date) => `and the clock of this machine shows ${now.toISOString()}`;
+const tooEarly = (now: Date) => `${clock(now)}: correct the clock that is wrong`;
+const tooLate = (now: Date, renewal = RENEWAL) => `${clock(now)}: ${renewal}, or correct the clock`;
+
+/**
+ * The message of an error of TLS. If the certificate is outside its dates, it is that of {@link outsideDates}.
  * @param presented the server's certificate, if known
  */
 export function tlsErrorText(error: unknown, presented?: CertificateDates, now = new Date()): string {
   const { code } = error as { readonly code?: unknown };
-  const clock = `the clock of this machine shows ${now.toISOString()}`;
-  if (code === "CERT_NOT_YET_VALID") {
-    const from = presented && presented.validFromDate > now ? presented.validFromDate.toISOString() : undefined;
-    return `${from ? `the certificate is valid from ${from} on` : "a certificate is not yet valid"}, and ${clock}: correct the clock that is wrong`;
-  }
-  if (code === "CERT_HAS_EXPIRED") {
-    const until = presented && presented.validToDate < now ? presented.validToDate.toISOString() : undefined;
-    return `${until ? `the certificate was valid until ${until}` : "a certificate of the chain has expired"}, and ${clock}: renew the certificate, or correct the clock`;
-  }
-  return errorText(error);
+  if (code !== "CERT_NOT_YET_VALID" && code !== "CERT_HAS_EXPIRED") return errorText(error);
+  const ofLeaf = presented && outsideDates(presented, { now });
+  if (ofLeaf !== undefined) return ofLeaf;
+  return code === "CERT_NOT_YET_VALID"
+    ? `a certificate is not yet valid, ${tooEarly(now)}`
+    : `a certificate of the chain has expired, ${tooLate(now)}`;
 }

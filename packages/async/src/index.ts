@@ -16,7 +16,7 @@
  * | keep a set of small numbers, one bit each | {@link Bitset} |
  * | call everyone who subscribed | {@link Listeners} |
  * | show an error of unknown type | {@link errorText} |
- * | show an error of TLS with both times where clocks may differ | {@link tlsErrorText}, {@link presentedCertificate} |
+ * | show an error of TLS, or of a certificate, with both times where clocks may differ | {@link tlsErrorText}, {@link outsideDates}, {@link presentedCertificate} |
  *
  * **Back off.** Delays double up to a limit. Jitter spreads out clients that failed at the same moment. Every option of
  * {@link BackoffOptions} has its meaning and default there.
@@ -96,7 +96,7 @@
 export { Backoff, type BackoffOptions, backoffDelay, type Jitter, jittered } from "./backoff.ts";
 export { Bitset } from "./bitset.ts";
 export { BoundedMap } from "./bounded-map.ts";
-export { type CertificateDates, presentedCertificate, tlsErrorText } from "./certificate-times.ts";
+export { type CertificateDates, outsideDates, presentedCertificate, tlsErrorText } from "./certificate-times.ts";
 export { errorText } from "./error-text.ts";
 export { Listeners } from "./listeners.ts";
 export { mapLimit, Pool, type PoolOptions, SerialQueue } from "./tasks.ts";

@@ -1,5 +1,5 @@
 import { type ApiCredential, ApiError, ApiTransportError, announcedOidc, listAll } from "@sallyport/api/client";
-import { errorText } from "@sallyport/async";
+import { errorText, outsideDates } from "@sallyport/async";
 import type { Identity, Logger, PrecedenceName } from "@sallyport/wire";
 import { AuthenticationError, ControllerError, SdkError } from "./errors.ts";
 import type { LoadedIdentity } from "./identity-file.ts";
@@ -326,7 +326,10 @@ export class ApiSession {
     if (cause instanceof AuthenticationError) return cause;
     if (isUnauthorized(cause)) {
       const [what, hint] = REFUSED[this.#credentials.kind];
-      const text = `${this.#controllerUrl} does not accept ${what}: ${errorText(cause)}; ${hint}`;
+      const leaf = identityOf(this.#credentials)?.leaf;
+      // The controller says the same of every refusal.
+      const why = (leaf && outsideDates(leaf, { name: "its certificate", renewal: "enroll again" })) ?? hint;
+      const text = `${this.#controllerUrl} does not accept ${what}: ${errorText(cause)}; ${why}`;
       return new AuthenticationError("CREDENTIALS_REFUSED", text, { cause });
     }
     const isAnswer = cause instanceof ApiError || cause instanceof ApiTransportError;

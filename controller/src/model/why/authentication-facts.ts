@@ -22,8 +22,16 @@ interface PolicyRow {
   readonly required_signer: string | null;
   readonly is_mfa_verified: boolean;
   readonly is_proved_by_others: boolean;
-  readonly authenticators: { id: string; method: "cert" | "updb"; cert_pem: string | null }[] | null;
+  readonly authenticators: readonly AuthenticatorRow[] | null;
   readonly enrollments: { method: string; expires_at: string }[] | null;
+}
+
+interface AuthenticatorRow {
+  readonly id: string;
+  readonly method: "cert" | "updb";
+  readonly cert_pem: string | null;
+  readonly ca_id: string | null;
+  readonly ca_name: string | null;
 }
 
 interface LiveSession {
@@ -78,8 +86,9 @@ const POLICY = new Statement<PolicyRow>(`
         OR (p.ext_jwt_allowed AND NOT EXISTS (SELECT 1 FROM enrollment e WHERE e.identity_id = i.id)
           AND EXISTS (SELECT 1 FROM ext_jwt_signer s WHERE s.enabled AND NOT s.use_external_id
             AND (cardinality(p.ext_jwt_signers) = 0 OR s.id = ANY (p.ext_jwt_signers))))) AS is_proved_by_others,
-      (SELECT json_agg(json_build_object('id', a.id, 'method', a.method, 'cert_pem', a.cert_pem) ORDER BY a.id)
-        FROM authenticator a WHERE a.identity_id = i.id) AS authenticators,
+      (SELECT json_agg(json_build_object('id', a.id, 'method', a.method, 'cert_pem', a.cert_pem,
+          'ca_id', a.ca_id, 'ca_name', c.name) ORDER BY a.id)
+        FROM authenticator a LEFT JOIN ca c ON c.id = a.ca_id WHERE a.identity_id = i.id) AS authenticators,
       (SELECT json_agg(json_build_object('method', e.method, 'expires_at', e.expires_at))
         FROM enrollment e WHERE e.identity_id = i.id) AS enrollments
     FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id WHERE i.id = $1`);
@@ -114,14 +123,15 @@ export async function authenticationFacts(
   };
 }
 
-function credential(
-  policy: PolicyRow,
-  { id, method, cert_pem: pem }: { id: string; method: "cert" | "updb"; cert_pem: string | null },
-  at: Date,
-): Credential {
+function credential(policy: PolicyRow, row: AuthenticatorRow, at: Date): Credential {
+  const { id, method, cert_pem: pem, ca_id, ca_name } = row;
   if (method === "updb") return { id, method, ...(policy.updb_allowed ? {} : { refusal: "forbidden" }) };
   if (pem === null) return { id, method, ...(policy.cert_allowed ? {} : { refusal: "forbidden" }) };
   const leaf = new X509Certificate(pem);
   const refusal = certificateRefusal(policy, leaf, at);
-  return { id, method, endsAt: leaf.validToDate.getTime(), ...(refusal && { refusal }) };
+  return {
+    ...{ id, method, startsAt: leaf.validFromDate.getTime(), endsAt: leaf.validToDate.getTime() },
+    ...(ca_id !== null && { authority: { id: ca_id, name: ca_name ?? ca_id } }),
+    ...(refusal && { refusal }),
+  };
 }

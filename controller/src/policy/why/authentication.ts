@@ -1,6 +1,6 @@
 import { type Check, entities, failed, ok, skipped, timeText, warning } from "./check.ts";
-import type { AccessFacts, AuthenticationFacts } from "./facts.ts";
-import { enableIdentity, inWords, reEnroll } from "./remedies.ts";
+import type { AccessFacts, AuthenticationFacts, Credential, Named } from "./facts.ts";
+import { enableIdentity, inWords, reEnroll, replaceCertificate } from "./remedies.ts";
 
 /** Can the identity log in, and has it? */
 export function authenticationChecks({ identity, authentication, at }: AccessFacts): Check[] {
@@ -67,22 +67,31 @@ function notEnrolled({ enrollments }: AuthenticationFacts, at: number): Check {
 
 function refusedCredentials({ authenticators, policy }: AuthenticationFacts, at: number): Check {
   const untimely = authenticators.find(({ refusal }) => refusal === "expired" || refusal === "not yet valid");
-  if (untimely !== undefined) {
-    const end = untimely.endsAt === undefined ? "" : ` at ${timeText(untimely.endsAt)}`;
-    const message =
-      untimely.refusal === "expired"
-        ? `its certificate expired${end}`
-        : "its certificate is not valid yet: check clocks";
-    return failed("credential", "CERTIFICATE_NOT_VALID", `${message}; its authentication policy wants a valid one`, {
-      entities: entities("auth-policies", [policy]),
-      remedies: [reEnroll(untimely.id, at)],
-    });
-  }
+  if (untimely !== undefined) return untimelyCertificate(untimely, policy, at);
   const methods = [...new Set(authenticators.map(({ method }) => METHODS[method]))].join(" and ");
   const message = `its authentication policy does not allow a login by ${methods}, and it has nothing else`;
   return failed("credential", "METHOD_NOT_ALLOWED", message, {
     entities: entities("auth-policies", [policy]),
     remedies: [inWords("Allow the method in the authentication policy, or enroll the identity by another one.")],
+  });
+}
+
+/** One of three may be wrong: the certificate, or the clock of its issuer, or that of this controller. */
+function untimelyCertificate(
+  { id, refusal, startsAt, endsAt, authority }: Credential,
+  policy: Named,
+  at: number,
+): Check {
+  const isExpired = refusal === "expired";
+  const end = endsAt === undefined ? "" : ` at ${timeText(endsAt)}`;
+  const start = startsAt === undefined ? "yet" : `before ${timeText(startsAt)}`;
+  const dates = isExpired ? `expired${end}` : `is not valid ${start}: check clocks`;
+  const message = `its certificate ${dates}; the controller's clock shows ${timeText(at)}, and its authentication policy wants a valid one`;
+  const renewal = authority === undefined ? reEnroll(id, at) : replaceCertificate(authority);
+  const clocks = inWords("Correct the clock of the controller, or of what issued the certificate.");
+  return failed("credential", "CERTIFICATE_NOT_VALID", message, {
+    entities: entities("auth-policies", [policy]),
+    remedies: isExpired ? [renewal] : [clocks, renewal],
   });
 }
 

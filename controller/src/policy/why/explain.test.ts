@@ -9,11 +9,12 @@ const codesOf = (checks: readonly Check[]): string[] =>
   checks.flatMap(({ code, checks: parts }) => [...(code === undefined ? [] : [code]), ...codesOf(parts ?? [])]);
 
 describe("what stands in the way first", () => {
-  it.each(CASES)("$what: $code", ({ given, code, allowed = false, says, command }) => {
+  it.each(CASES)("$what: $code", ({ given, code, allowed = false, says, command, advises }) => {
     const answer = explain(given);
     expect(answer).toMatchObject({ allowed, firstProblem: { code } });
     if (says !== undefined) expect(answer.firstProblem?.message).toContain(says);
     if (command !== undefined) expect(answer.firstProblem?.remedies?.map((each) => each.command)).toContain(command);
+    if (advises !== undefined) expect(answer.firstProblem?.remedies?.[0]?.text).toContain(advises);
   });
 
   it("is nothing when all is well", () => {
@@ -43,6 +44,19 @@ describe("what stands in the way first", () => {
     expect(explain(dialled("NO_TERMINATORS")).firstProblem).toBeUndefined();
     expect(explain(dialled("NO_TERMINATORS")).lastFailedDials).toHaveLength(1);
   });
+});
+
+test.each([
+  ["connecting to tcp:127.0.0.1:80 failed: connect ECONNREFUSED 127.0.0.1:80", "correct its port"],
+  ["dial tcp 127.0.0.1:80: connect: connection refused", "correct its port"],
+  ["getaddrinfo ENOTFOUND web.invalid", "Correct the host name"],
+  ["dial tcp: lookup web.invalid: no such host", "Correct the host name"],
+  ["no reason given", "Look at the host's log"],
+])("a host that refuses with the words %s is advised on", (message, advice) => {
+  const { firstProblem } = explain(
+    facts({ dials: { failed: [{ at: AT, code: "ROUTER_ERR_GENERIC", message, count: 1 }] } }),
+  );
+  expect(firstProblem?.remedies?.[0]?.text).toContain(advice);
 });
 
 test("docs/why.md explains every code", () => {

@@ -48,8 +48,11 @@ export interface Credential {
   readonly method: "cert" | "updb";
   /** Why it does not prove the identity now. */
   readonly refusal?: "forbidden" | "expired" | "not yet valid";
-  /** Of a certificate. */
+  /** When a certificate is valid. */
+  readonly startsAt?: number;
   readonly endsAt?: number;
+  /** The registered certificate authority that issued it; absent: the network did. */
+  readonly authority?: Named;
 }
 
 export interface ServicePolicyRef extends Named {

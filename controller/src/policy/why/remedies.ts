@@ -1,7 +1,7 @@
 /** What fixes a problem, as commands of `sallyport` where there is one. */
 import { isPrintable, shellWord, subjectWord } from "@sallyport/program/shell-word";
 import type { Permission } from "@sallyport/wire";
-import type { Remedy } from "./check.ts";
+import { quoted, type Remedy } from "./check.ts";
 import type { Named, NamedEntity, ServicePolicyRef } from "./facts.ts";
 
 /** A selector of a single entity, by its name if that can be copied, or else by its id. */
@@ -115,6 +115,12 @@ export function reEnroll(authenticatorId: string, at: number): Remedy {
       `--data ${shellWord(JSON.stringify({ expiresAt }))}`,
     ),
   };
+}
+
+/** Of a certificate that the network did not issue, and so cannot replace. */
+export function replaceCertificate(authority: Named): Remedy {
+  const text = `Have the certificate authority ${quoted(authority.name)} issue a new certificate, and create an authenticator of the identity with it.`;
+  return inWords(text);
 }
 
 export function enableRouter(router: Named): Remedy {

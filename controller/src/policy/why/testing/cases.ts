@@ -30,6 +30,8 @@ export interface Case {
   /** A part of the message. */
   readonly says?: string;
   readonly command?: string;
+  /** How its first remedy begins. */
+  readonly advises?: string;
 }
 
 /** One fact after another in the way, and what the answer names first. */
@@ -77,16 +79,30 @@ export const CASES: readonly Case[] = [
       apiSessions: [],
     }),
     code: "CERTIFICATE_NOT_VALID",
-    says: "expired at 2026-11-29T11:00:00.000Z",
+    says: "expired at 2026-11-29T11:00:00.000Z; the controller's clock shows 2026-11-29T12:00:00.000Z",
+  },
+  {
+    what: "an expired certificate of another authority",
+    given: authentication({
+      authenticators: [
+        { id: "a1", method: "cert", endsAt: AT - HOUR, authority: { id: "ca1", name: "plant" }, refusal: "expired" },
+      ],
+      apiSessions: [],
+    }),
+    code: "CERTIFICATE_NOT_VALID",
+    advises: 'Have the certificate authority "plant" issue a new certificate',
   },
   {
     what: "a certificate that is not valid yet",
     given: authentication({
-      authenticators: [{ id: "a1", method: "cert", endsAt: AT + HOUR, refusal: "not yet valid" }],
+      authenticators: [
+        { id: "a1", method: "cert", startsAt: AT + HOUR, endsAt: AT + 2 * HOUR, refusal: "not yet valid" },
+      ],
       apiSessions: [],
     }),
     code: "CERTIFICATE_NOT_VALID",
-    says: "check clocks",
+    says: "is not valid before 2026-11-29T13:00:00.000Z: check clocks; the controller's clock shows 2026-11-29T12:00:00.000Z",
+    advises: "Correct the clock",
   },
   {
     what: "an authentication policy without the method",
