@@ -5,7 +5,7 @@ import type { Entity } from "../entities/entity.ts";
 import { findEntity } from "../entities/find.ts";
 import { namesOfIds } from "../entities/names.ts";
 import { withIds } from "../entities/references.ts";
-import { changeEntity, readEntity } from "../entities/write.ts";
+import { changeEntity, isOutdated, readVersion } from "../entities/write.ts";
 import { CommandError, ExitStatus } from "../errors.ts";
 import { kindOf } from "../kinds/find-kind.ts";
 import type { Kind } from "../kinds/kind.ts";
@@ -79,13 +79,9 @@ class Edit {
       try {
         const wanted = differences(base.editable, await editedValues(this.#kind, edited, base.editable));
         if (wanted.size === 0) return false;
-        const now = await stateOf(this.#kind, await readEntity(this.#kind, String(id), this.#caller), this.#caller);
-        const conflicts = conflictsBetween(base.editable, wanted, now.editable);
-        if (conflicts.size === 0) {
-          const values = await withIds(this.#kind, wanted, this.#caller);
-          await changeEntity(this.#kind, now.entity, values, this.#caller);
-          return true;
-        }
+        const met = await this.#change(String(id), base, wanted);
+        if (met === undefined) return true;
+        const { now, conflicts } = met;
         // What the other administrator did is the new ground; on it lies what this one wants.
         base = now;
         text = await editableText(new Map([...now.editable, ...wanted]), head, notesOf(conflicts));
@@ -95,6 +91,24 @@ class Edit {
         if (error instanceof EditEnded) throw error;
         text = edited;
         await this.#again(error as Error);
+      }
+    }
+  }
+
+  /** Changes the entity as it is now, unless another administrator changed one of the fields: then the entity and these fields. */
+  async #change(id: string, base: State, wanted: Editable): Promise<Met | undefined> {
+    for (let attempt = 1; ; attempt++) {
+      const { entity, etag } = await readVersion(this.#kind, id, this.#caller);
+      const now = await stateOf(this.#kind, entity, this.#caller);
+      const conflicts = conflictsBetween(base.editable, wanted, now.editable);
+      if (conflicts.size > 0) return { now, conflicts };
+      const values = await withIds(this.#kind, wanted, this.#caller);
+      try {
+        await changeEntity(this.#kind, entity, values, this.#caller, etag);
+        return undefined;
+      } catch (error) {
+        // Changed since the line above: another look says whether in the same fields.
+        if (!isOutdated(error) || attempt === ATTEMPTS) throw error;
       }
     }
   }
@@ -113,6 +127,14 @@ class Edit {
 
 /** Nothing was changed, and the user's text is kept. */
 class EditEnded extends CommandError {}
+
+/** So often an entity may change between its reading and its change. */
+const ATTEMPTS = 10;
+
+interface Met {
+  readonly now: State;
+  readonly conflicts: ReadonlyMap<string, Conflict>;
+}
 
 interface Conflict {
   readonly before: unknown;

@@ -1,4 +1,5 @@
 /** Creates, changes and deletes entities. */
+import { ApiError } from "@sallyport/api/client";
 import { FIELDS } from "../kinds/generated/fields.ts";
 import type { Kind } from "../kinds/kind.ts";
 import type { ApiCaller } from "../network/api-caller.ts";
@@ -15,17 +16,38 @@ export async function createEntity(kind: Kind, values: Values, caller: ApiCaller
 
 /** One entity as it is now. @throws CommandError, ApiError 404 when it is gone */
 export async function readEntity(kind: Kind, id: string, caller: ApiCaller): Promise<Entity> {
-  const { data } = await caller.json({ method: "GET", path: pathOf(kind, id) });
-  return data as Entity;
+  return (await readVersion(kind, id, caller)).entity;
+}
+
+/** As {@link readEntity}, with its version for {@link changeEntity}, if the controller names one. */
+export async function readVersion(
+  kind: Kind,
+  id: string,
+  caller: ApiCaller,
+): Promise<{ readonly entity: Entity; readonly etag: string | undefined }> {
+  const { data, etag } = await caller.json({ method: "GET", path: pathOf(kind, id) });
+  return { entity: data as Entity, etag };
+}
+
+/** A change was refused because the entity no longer has the version for which it was asked. */
+export function isOutdated(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 412;
 }
 
 /**
  * Changes fields of an entity; all others stay as they are.
  *
  * @param entity as it was read
- * @throws CommandError, ApiError
+ * @param etag its version: another one is not changed
+ * @throws CommandError, ApiError, {@link isOutdated} when it has another version
  */
-export async function changeEntity(kind: Kind, entity: Entity, values: Values, caller: ApiCaller): Promise<void> {
+export async function changeEntity(
+  kind: Kind,
+  entity: Entity,
+  values: Values,
+  caller: ApiCaller,
+  etag?: string,
+): Promise<void> {
   const path = pathOf(kind, String(entity.id));
   // Checks of different types have different fields, and the API wants to know the type.
   const type =
@@ -33,9 +55,13 @@ export async function changeEntity(kind: Kind, entity: Entity, values: Values, c
   const body = new Map([...type, ...values]);
   // OpenZiti's clients send `{}` in every change, so it changes nothing.
   const isEmptied = isEmptyMap(values.get("tags")) && !isEmptyMap(entity.tags ?? {});
-  if (isEmptied && kind.actions.includes("replace"))
-    await caller.json({ method: "PUT", path, body: bodyOf(new Map([...changeableValues(kind, entity), ...body])) });
-  else await caller.json({ method: "PATCH", path, body: bodyOf(body) });
+  const isReplaced = isEmptied && kind.actions.includes("replace");
+  // A replacement writes all fields, also those that another administrator has changed: none may have since.
+  const seen = isReplaced && etag === undefined ? await readVersion(kind, String(entity.id), caller) : { entity, etag };
+  const change = isReplaced
+    ? { method: "PUT", body: bodyOf(new Map([...changeableValues(kind, seen.entity), ...body])) }
+    : { method: "PATCH", body: bodyOf(body) };
+  await caller.json({ ...change, path, ...(seen.etag !== undefined && { headers: { "if-match": seen.etag } }) });
 }
 
 /** @throws CommandError, ApiError */

@@ -34,6 +34,8 @@ export interface ApiAnswer {
 export interface Envelope {
   readonly data: unknown;
   readonly meta: { readonly pagination?: { readonly totalCount: number } };
+  /** The version of the one entity that was asked for. OpenZiti's controller names none. */
+  readonly etag?: string;
 }
 
 /** How to reach a controller, and with what certificate. */
@@ -97,7 +99,7 @@ export class ApiCaller {
     try {
       const envelope = JSON.parse(answer.body.toString("utf8")) as Partial<Envelope> | null;
       if (typeof envelope === "object" && envelope !== null && "data" in envelope)
-        return { data: envelope.data, meta: envelope.meta ?? {} };
+        return { data: envelope.data, meta: envelope.meta ?? {}, ...etagOf(answer) };
     } catch {
       // Said below.
     }
@@ -145,6 +147,10 @@ export class ApiCaller {
     }
     return url;
   }
+}
+
+function etagOf({ headers: { etag } }: ApiAnswer): Pick<Envelope, "etag"> {
+  return typeof etag === "string" ? { etag } : {};
 }
 
 /** What the user is told of a refused call. */

@@ -1,4 +1,4 @@
-import { controllerSettingOperations } from "@sallyport/api";
+import { controllerSettingOperations, operations } from "@sallyport/api";
 import { Authentication, type AuthSettings } from "../auth/authentication.ts";
 import type { AuthenticatedSession } from "../auth/current-sessions.ts";
 import { Enrolling } from "../auth/enrolling.ts";
@@ -10,6 +10,7 @@ import { clientHandlers } from "./client/client-handlers.ts";
 import { authenticationHandlers, caHandlers, revocationHandlers } from "./credentials/authentication-handlers.ts";
 import { enrollmentHandlers } from "./credentials/enrollment-handlers.ts";
 import type { ApiDependencies, ControllerInfo, FabricView } from "./dependencies.ts";
+import { withEntityVersions } from "./entity-versions.ts";
 import { fabricHandlers } from "./fabric/handlers.ts";
 import { identityHandlers, tracingHandlers } from "./identity/identity-handlers.ts";
 import { mfaAdministrationHandlers } from "./mfa/mfa-handlers.ts";
@@ -44,7 +45,7 @@ export function createApi(parts: {
   return {
     handlers: {
       client: { ...shared, ...enrollmentHandlers(deps), ...clientHandlers(deps) },
-      management: {
+      management: withEntityVersions(ctx.store, operations.management, {
         ...shared,
         ...identityHandlers(deps),
         ...authenticationHandlers(deps),
@@ -58,7 +59,7 @@ export function createApi(parts: {
         ...mfaAdministrationHandlers(deps),
         ...routerHandlers(deps),
         ...tracingHandlers(deps),
-      },
+      }),
       fabric: { ...fabricHandlers(deps), ...database.fabric },
     },
     authentication,

@@ -5,11 +5,9 @@ import { isDeepStrictEqual } from "node:util";
 import { type ApiName, BASE_PATHS, type Operation, operations } from "@sallyport/api";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { ThirdParty } from "../auth/testing/third-party.ts";
-import { authPolicy } from "./testing/auth-policy.ts";
 import { FIELD_EFFECTS } from "./testing/field-effects.ts";
 import { type EntityKind, entityKinds, type Sample, type SampleReferences } from "./testing/field-samples.ts";
-import { registerCa } from "./testing/registered-ca.ts";
+import { sampleReferences } from "./testing/sample-references.ts";
 import { startTestController, type TestController } from "./testing/test-controller.ts";
 
 type Body = Record<string, unknown>;
@@ -148,30 +146,7 @@ const fresh = () => `sample ${count++}`;
 
 beforeAll(async () => {
   c = await startTestController();
-  const authorities = await Promise.all(Array.from({ length: 12 }, (_, i) => ThirdParty.create(`authority ${i}`)));
-  const certificate = (): string => authorities[count++ % authorities.length]?.certPem ?? "";
-  const service = (name: string) => c.make("services", { name, encryptionRequired: true });
-  const identity = await c.make("identities", { name: "identity", type: "Default", isAdmin: false });
-  references = {
-    certificate,
-    identity,
-    fingerprint: () => (count++).toString(16).padStart(40, "a"),
-    policy: await c.make("auth-policies", authPolicy("policy")),
-    signer: await c.make("external-jwt-signers", {
-      ...{ name: "signer", issuer: "https://signer.example", audience: "us", enabled: true },
-      jwksEndpoint: "https://signer.example/jwks",
-    }),
-    ca: await registerCa(c, await ThirdParty.create("registered"), { name: "registered" }),
-    service: await service("service"),
-    otherService: await service("other service"),
-    routerConfig: await c.make("configs", { name: "links", configTypeId: "router.link.v1", data: {} }),
-    config: await c.make("configs", {
-      ...{ name: "config", configTypeId: "NH5p4FpGR", data: { protocol: "tcp", address: "a", port: 1 } },
-    }),
-    router: await c.make("edge-routers", { name: "router" }),
-    otherRouter: await c.make("edge-routers", { name: "other router" }),
-    check: await c.make("posture-checks", { typeId: "MFA", name: "check" }),
-  };
+  references = await sampleReferences(c);
 });
 afterAll(() => c?.close());
 

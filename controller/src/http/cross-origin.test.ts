@@ -60,7 +60,7 @@ describe("a page of an allowed origin", () => {
     expect([split(answer).status, split(answer).body]).toEqual([204, ""]);
     expect(corsOf(answer)).toEqual({
       "access-control-allow-origin": ORIGIN,
-      "access-control-allow-headers": "accept, authorization, content-type, svc-session, zt-session",
+      "access-control-allow-headers": "accept, authorization, content-type, if-match, svc-session, zt-session",
       "access-control-allow-methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
       "access-control-max-age": "600",
       vary: "Origin",

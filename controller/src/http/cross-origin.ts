@@ -4,10 +4,10 @@ import { BASE_PATHS } from "@sallyport/api";
 import { peerCertificatesOf } from "./request.ts";
 
 /** Headers that clients in browsers send besides those that every page may send. */
-const REQUEST_HEADERS = ["accept", "authorization", "content-type", "svc-session", "zt-session"];
+const REQUEST_HEADERS = ["accept", "authorization", "content-type", "if-match", "svc-session", "zt-session"];
 /** Headers of an answer that they may read. */
 const ANSWER_HEADERS = [
-  ...["expiration-seconds", "expires-at", "retry-after", "sallyport-version"],
+  ...["etag", "expiration-seconds", "expires-at", "retry-after", "sallyport-version"],
   ...["svc-session", "zt-session", "ziti-instance-id"],
 ];
 /** Headers of the provider's answers that a login in a page needs, besides {@link ANSWER_HEADERS}. */

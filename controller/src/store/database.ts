@@ -26,6 +26,7 @@ import { isSilence, StoreError, storeErrorOf } from "./postgres/store-error.ts";
 import { MEMORY_MS, ReplicaLink } from "./replicas/replica-link.ts";
 import type { OtherReplica } from "./replicas/spread.ts";
 import { noteWrite } from "./request-signal.ts";
+import { withCondition } from "./row-version.ts";
 import type { Database, EngineTables } from "./schema.ts";
 
 export interface StoreOptions {
@@ -265,7 +266,7 @@ async function reach(
 async function transaction<T>(db: Kysely<Database>, work: (trx: Transaction<Database>) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await db.transaction().execute(work);
+      return await withCondition(db, work);
     } catch (error) {
       const { code } = error as { code?: string };
       if (attempt === MAX_TRIES || (code !== "40P01" && code !== "40001")) throw error;

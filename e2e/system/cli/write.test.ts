@@ -2,6 +2,7 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Cli } from "../../network/cli.ts";
+import { eventually } from "../../network/eventually.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 
@@ -202,6 +203,30 @@ describe("an administrator who changes a network with sallyport", () => {
     expect(existsSync(kept)).toBe(true);
     expect(readFileSync(kept, "utf8")).toContain("#mine");
     expect(JSON.parse(await cli.done("get", "sp", "dial", "-o", "json")).identityRoles).toEqual(["#theirs"]);
+  });
+
+  it("overwrites nothing when several administrators save at the same moment", async () => {
+    await cli.done("create", "service", "shared", "--role-attributes", "first");
+    const gate = join(folder, "gate");
+    const ready = (mine: string) => join(folder, `ready-${mine}`);
+    const names = ["a", "b", "c", "d"];
+    const edits = names.map((mine) =>
+      edit(
+        editor(
+          `edit-${mine}`,
+          `sed -i 's/first/${mine}/' "$1"; touch '${ready(mine)}'; until [ -e '${gate}' ]; do sleep 0.01; done`,
+        ),
+        "service",
+        "shared",
+      ),
+    );
+    await eventually("all editors are open", () => names.every((mine) => existsSync(ready(mine))));
+    writeFileSync(gate, "");
+    const results = await Promise.all(edits);
+    expect(results.map(({ code }) => code).toSorted()).toEqual([0, 6, 6, 6]);
+    const saved = names[results.findIndex(({ code }) => code === 0)];
+    expect(JSON.parse(await cli.done("get", "service", "shared", "-o", "json")).roleAttributes).toEqual([saved]);
+    await cli.done("delete", "service", "shared", "--yes");
   });
 
   it("deletes several at once", async () => {

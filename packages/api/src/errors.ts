@@ -20,6 +20,7 @@ export const API_ERRORS = {
     status: 415,
     message: "No suitable accept media types were detected, supports: application/json",
   },
+  PRECONDITION_FAILED: { status: 412, message: "The entity was changed since the client read it, see cause" },
   INVALID_CONTENT_TYPE: { status: 400, message: "The content type supplied is not acceptable" },
   INVALID_FILTER: { status: 400, message: "The filter query supplied is invalid" },
   INVALID_PAGINATION: { status: 400, message: "The pagination properties provided are invalid" },

@@ -13,6 +13,7 @@ import { appendChange } from "../../store/change-log.ts";
 import { Statement } from "../../store/driver/statement.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import { API_SESSION_BEFORE, type IdentityBefore, LoggedStatement, SESSION_BEFORE } from "../../store/logged-write.ts";
+import { isConditional } from "../../store/row-version.ts";
 import type { IdentityTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { findByIdOrName, found, json, requireIndexed, requireName, updateAttributed, updateEntity } from "../entity.ts";
@@ -139,7 +140,7 @@ export class Identities {
       updated_at: this.#ctx.now(),
     };
     await translated(() =>
-      LOCKING.every((field) => change[field] === undefined)
+      LOCKING.every((field) => change[field] === undefined) && !isConditional()
         ? updateAttributed(this.#ctx.store.db, "identity", id, values)
         : this.#ctx.store.transaction(async (trx) => {
             const before = await this.locked(trx, id);

@@ -6,6 +6,7 @@ import { appendChange } from "../../store/change-log.ts";
 import { likely, Statement } from "../../store/driver/statement.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import { LoggedStatement } from "../../store/logged-write.ts";
+import { isConditional } from "../../store/row-version.ts";
 import type { ServiceTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { findByIdOrName, findEntity, found, getEntity, json, requireName, updateAttributed } from "../entity.ts";
@@ -69,10 +70,11 @@ export class Services {
       updated_at: this.#ctx.now(),
     };
     await translated(() =>
-      configs === undefined
+      configs === undefined && !isConditional()
         ? updateAttributed(this.#ctx.store.db, "service", id, values)
         : this.#ctx.store.transaction(async (trx) => {
             await updateAttributed(trx, "service", id, values);
+            if (configs === undefined) return;
             await trx.deleteFrom("service_config").where("service_id", "=", id).execute();
             await addConfigs(trx, id, configs);
           }),
