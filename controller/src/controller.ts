@@ -3,7 +3,6 @@ import type { ConfigRead, ControllerConfig } from "@sallyport/controller-config"
 import {
   formatHostPort,
   HandshakeTurns,
-  type HostPort,
   type Identity,
   type Logger,
   listenAdvice,
@@ -21,7 +20,9 @@ import {
   authSettings,
   fabricOptions,
   hostsOf,
+  type ListenSetting,
   lifetimes,
+  listenSettings,
   modelSettings,
   scrapeCertificate,
   secretKeyFile,
@@ -155,11 +156,10 @@ export async function startController(options: ControllerOptions): Promise<Contr
       if (operatorCertificates.isUsed) apiPort.setUserIdentity(HTTP_USER, operatorCertificates.identityBeside(own));
     };
     const turns = new HandshakeTurns();
+    const binds = listenSettings(config);
     const listen = (name: "api" | "ctrl") =>
-      listening(`${name}.bind`, config[name].bind, file, () =>
-        TlsPort.listen({ ...config[name].bind, identity, turns, log }),
-      );
-    const shared = formatHostPort(config.api.bind) === formatHostPort(config.ctrl.bind);
+      listening(binds[name], file, () => TlsPort.listen({ ...binds[name].at, identity, turns, log }));
+    const shared = formatHostPort(binds.api.at) === formatHostPort(binds.ctrl.at);
     const apiPort = await listen("api");
     stops.push({ name: "api port", stop: () => apiPort.close() });
     const ctrlPort = shared ? apiPort : await listen("ctrl");
@@ -245,10 +245,10 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "metrics", stop: unmeasure });
     const usage = "Bytes of circuits, as routers reported them since the start";
     metrics.gauge("sallyport_usage_bytes", usage, () => events.usage.byCounter(), "counter");
-    const { bind: metricsBind } = config.metrics;
+    const { metrics: metricsBind } = binds;
     if (metricsBind) {
-      const listener = await listening("metrics.bind", metricsBind, file, () =>
-        startMetricsListener({ ...metricsBind, metrics, log }),
+      const listener = await listening(metricsBind, file, () =>
+        startMetricsListener({ ...metricsBind.at, metrics, log }),
       );
       stops.push({ name: "metrics listener", stop: () => listener.close() });
     }
@@ -280,7 +280,7 @@ class ListeningError extends Error {
 }
 
 /** Begins to listen on an address of the configuration. @throws ListeningError */
-async function listening<T>(setting: string, at: HostPort, file: string, listen: () => Promise<T>): Promise<T> {
+async function listening<T>({ setting, at }: ListenSetting, file: string, listen: () => Promise<T>): Promise<T> {
   try {
     return await listen();
   } catch (error) {

@@ -58,7 +58,7 @@ async function execute(command: ControllerCommand, env: NodeJS.ProcessEnv): Prom
     }
     case "run": {
       const { runController } = await import("./commands/run.ts");
-      return runController(command.file, { env, productVersion: productVersion(import.meta.url) });
+      return runController(command, { env, productVersion: productVersion(import.meta.url) });
     }
   }
 }

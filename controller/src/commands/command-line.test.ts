@@ -7,7 +7,11 @@ describe("the command line", () => {
     ["--help", { command: "help" }],
     ["init --help", { command: "help" }],
     ["--version", { command: "version" }],
-    ["run c.yml", { command: "run", file: "c.yml" }],
+    ["run c.yml", { command: "run", file: "c.yml", replica: {} }],
+    [
+      "run c.yml --replica-id c1 --replica-ctrl-bind=:1",
+      { command: "run", file: "c.yml", replica: { "replica-id": "c1", "replica-ctrl-bind": ":1" } },
+    ],
     ["init --dir d", { command: "init", place: { dir: "d", host: "localhost", apiPort: 1280, ctrlPort: 1280 } }],
     [
       "init --dir d --api-port 2000",
@@ -32,7 +36,9 @@ describe("the command line", () => {
     ["start", /unknown command start/],
     ["run", /exactly one configuration file/],
     ["run a b", /exactly one configuration file/],
-    ["run --fast", /exactly one configuration file/],
+    ["run --fast", /--fast/],
+    ["run c.yml --replica-id", /--replica-id/],
+    ["run --replica-id c1", /exactly one configuration file/],
     ["init", /--dir DIR/],
     ["init --config c.yml --host h", /--host can't stand beside --config/],
     ["init --config c.yml --dir d", /--dir can't stand beside --config/],

@@ -1,5 +1,6 @@
 /** The command line of the program: what each command takes, and how it is read. */
 import { parseArgs } from "node:util";
+import { REPLICA_OPTIONS, type ReplicaOptions } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
 import type { KeyType } from "../pki/material.ts";
 
@@ -70,7 +71,7 @@ export type ControllerCommand =
   | InitCommand
   | PkiCommand
   | AdminCommand
-  | { readonly command: "run"; readonly file: string }
+  | { readonly command: "run"; readonly file: string; readonly replica: ReplicaOptions }
   | { readonly command: "backup" | "restore"; readonly file: string; readonly backup: string }
   | { readonly command: "version" | "help" };
 
@@ -92,8 +93,10 @@ export const USAGE = `Usage:
       name. Without a password, init makes one and prints it once.
   sallyport-controller init --config FILE [--key-type ec|rsa] [--ca-cert PEM --ca-key PEM]
       The same for an existing configuration FILE, which init only reads.
-  sallyport-controller run FILE
+  sallyport-controller run FILE [--replica-id ID] [--replica-api-advertise HOST:PORT] [--replica-ctrl-advertise HOST:PORT]
+                                [--replica-api-bind HOST:PORT] [--replica-ctrl-bind HOST:PORT] [--replica-metrics-bind HOST:PORT]
       Runs the controller with the configuration FILE until SIGINT or SIGTERM.
+      The options go before the section replica of FILE. Each is an environment variable, too: SALLYPORT_REPLICA_ID.
   sallyport-controller backup FILE --to BACKUP
       Writes the whole database to the new file BACKUP, in a folder that exists. The controller may run.
       BACKUP does not contain the secret key.
@@ -176,7 +179,9 @@ function onlyFile([file, ...more]: readonly string[], command: string): string {
 }
 
 function run(args: readonly string[]): ControllerCommand {
-  return { command: "run", file: onlyFile(args[0]?.startsWith("-") ? [] : args, "run") };
+  const options = Object.fromEntries(REPLICA_OPTIONS.map((name) => [name, TEXT]));
+  const { values, positionals } = parsed(args, options);
+  return { command: "run", file: onlyFile(positionals, "run"), replica: { ...values } };
 }
 
 function backup(command: "backup" | "restore", option: "to" | "from", args: readonly string[]): ControllerCommand {

@@ -1,5 +1,5 @@
 import { formatProblem } from "@sallyport/config-file";
-import { readControllerConfigFile } from "@sallyport/controller-config";
+import { type ReplicaOptions, readControllerConfigFile } from "@sallyport/controller-config";
 import { createLogger, type LevelledLogger } from "@sallyport/program/logging";
 import type { Logger } from "@sallyport/wire";
 import { Agent } from "@sallyport/wire/agent";
@@ -13,10 +13,10 @@ const STOP_LIMIT_MS = 20_000;
  * SIGHUP reloads certificates and keys. @returns the exit status
  */
 export async function runController(
-  file: string,
+  { file, replica }: { readonly file: string; readonly replica: ReplicaOptions },
   { env, productVersion }: { readonly env: NodeJS.ProcessEnv; readonly productVersion: string },
 ): Promise<number> {
-  const { config, warnings, placeOf } = await readControllerConfigFile(file, env);
+  const { config, warnings, placeOf } = await readControllerConfigFile(file, env, replica);
   const log = createLogger(config.log);
   for (const warning of warnings) log.warn({ file }, formatProblem(warning, file));
   let controller: Controller | undefined;

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { ConfigError, formatPath, type Path } from "@sallyport/config-file";
 import { type ConfigRead, type ControllerConfig, postgresUrl } from "@sallyport/controller-config";
-import { formatHostPort } from "@sallyport/wire";
+import { formatHostPort, type HostPort } from "@sallyport/wire";
 import type { AuthSettings } from "../auth/authentication.ts";
 import type { CertificateFiles } from "../certificates/operator-certificate.ts";
 import type { FabricSettings } from "../fabric/options.ts";
@@ -21,6 +21,34 @@ const LOCAL_HOSTS = ["localhost", "127.0.0.1", "::1"];
 /** Every host that the server certificate must cover. */
 export function hostsOf(config: ControllerConfig): string[] {
   return [...new Set([...LOCAL_HOSTS, config.api.advertise.host, config.ctrl.advertise.host])];
+}
+
+/** An address to listen on, and the key that says it. */
+export interface ListenSetting {
+  readonly at: HostPort;
+  readonly setting: string;
+}
+
+/** Where this process listens: its own settings, or those that all processes with the file share. */
+export function listenSettings({ replica, api, ctrl, metrics }: ControllerConfig) {
+  const own = (part: "api" | "ctrl" | "metrics", shared: HostPort): ListenSetting => {
+    const { bind } = replica[part];
+    return bind ? { at: bind, setting: `replica.${part}.bind` } : { at: shared, setting: `${part}.bind` };
+  };
+  const metricsBind = replica.metrics.bind ?? metrics.bind;
+  return {
+    api: own("api", api.bind),
+    ctrl: own("ctrl", ctrl.bind),
+    ...(metricsBind && { metrics: own("metrics", metricsBind) }),
+  };
+}
+
+/** Where clients and routers reach this process, and no other one: the shared addresses where it has none of its own. */
+export function ownAddresses({ replica, api, ctrl }: ControllerConfig): {
+  readonly api: HostPort;
+  readonly ctrl: HostPort;
+} {
+  return { api: replica.api.advertise ?? api.advertise, ctrl: replica.ctrl.advertise ?? ctrl.advertise };
 }
 
 export function modelSettings(config: ControllerConfig, file: string): ModelSettings {

@@ -9,6 +9,7 @@
  */
 export { type EventHandlerConfig, type EventSubscriptionConfig, eventSubscriptionSchema } from "./events.ts";
 export { type ConfigRead, readControllerConfig, readControllerConfigFile } from "./read.ts";
+export { REPLICA_OPTIONS, type ReplicaOptions } from "./replica.ts";
 export { CONTROLLER_DEFAULTS, type ControllerConfig, controllerConfigSchema } from "./schema.ts";
 export { parseHostPort, postgresUrl } from "./values.ts";
 export { type NewControllerConfig, writeControllerConfig, yamlText } from "./write.ts";

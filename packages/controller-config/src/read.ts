@@ -12,6 +12,7 @@ import {
 } from "@sallyport/config-file";
 import { Scalar } from "yaml";
 import type { z } from "zod";
+import { type ReplicaOptions, replicaOf } from "./replica.ts";
 import { type ControllerConfig, controllerConfigSchema } from "./schema.ts";
 
 /** A usable configuration, and what its author should look at. */
@@ -27,18 +28,24 @@ export interface ConfigRead {
 const isSecret = ([section, key]: Path): boolean => section === "database" && key === "url";
 
 /** Reads and checks a file. @throws ConfigError with every problem, also when the file cannot be read */
-export async function readControllerConfigFile(file: string, env: Environment = process.env): Promise<ConfigRead> {
-  return readControllerConfig(await readConfigText(file), file, env);
+export async function readControllerConfigFile(
+  file: string,
+  env: Environment = process.env,
+  options: ReplicaOptions = {},
+): Promise<ConfigRead> {
+  return readControllerConfig(await readConfigText(file), file, env, options);
 }
 
 /**
  * Checks the text of `controller.yml`: environment variables are put in first, then everything is checked at once.
+ * @param options what this process says in place of the section `replica`
  * @throws ConfigError with every problem and its place
  */
 export function readControllerConfig(
   text: string,
   file = "controller.yml",
   env: Environment = process.env,
+  options: ReplicaOptions = {},
 ): ConfigRead {
   const unset: ConfigProblem[] = [];
   const scalar = (node: Scalar, place: Place): unknown => {
@@ -53,7 +60,8 @@ export function readControllerConfig(
   const document = readDocument(text, { dialect: { form: "strict", scalar }, file, content: "keys and values" });
   const placeOf = document.valuePlace;
   const { config, warnings } = checkConfig(controllerConfigSchema, document.root, { words, document, placeOf, file });
-  return { config, warnings: [...warnings, ...unset], placeOf };
+  const replica = replicaOf(config.replica, options, env);
+  return { config: { ...config, replica }, warnings: [...warnings, ...unset], placeOf };
 }
 
 /** A plain (not quoted) value that becomes a number or a boolean is one. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { eventsSchema } from "./events.ts";
+import { replicaSchema } from "./replica.ts";
 import {
   duration,
   file,
@@ -60,6 +61,7 @@ export const controllerConfigSchema = z.object({
     web: z.object({ allowedOrigins: z.array(origin, "a list of origins").default([]) }).prefault({}),
   }),
   ctrl: z.object({ bind: listenAddress, advertise: publicAddress }),
+  replica: replicaSchema,
   database: z
     .object({
       url: postgresUrl.optional(),

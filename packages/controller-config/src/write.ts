@@ -44,6 +44,19 @@ ctrl:
   bind: ${place(ctrl.bind)}
   advertise: ${place(ctrl.advertise)}
 
+# Where several processes share this file and a database: the name of a process, and addresses of its own at which clients and routers reach it.
+# api and ctrl above hold what all of them share. Each key is an option of run (--replica-id) and an environment variable (SALLYPORT_REPLICA_ID), too.
+# replica:
+#   id: c1
+#   api:
+#     bind: 0.0.0.0:1281
+#     advertise: c1.example.org:1281
+#   ctrl:
+#     bind: 0.0.0.0:1281
+#     advertise: c1.example.org:1281
+#   metrics:
+#     bind: 127.0.0.1:9465
+
 # Where everything is kept: your own PostgreSQL (15 or newer), or the embedded one in a folder.
 database:
 ${urlLine}
