@@ -16,7 +16,11 @@ function worked(limits: { atATime: number; inLine: number }) {
       started.push(name);
       return new Promise<void>((resolve) => ends.push(resolve));
     };
-    return withinRequest({ signal, caller }, () => limit.run(work), async () => undefined).catch(() => refused.push(name));
+    return withinRequest(
+      { signal, caller },
+      () => limit.run(work),
+      async () => undefined,
+    ).catch(() => refused.push(name));
   };
   /** Ends the oldest work that is running. */
   const endOne = async () => {
