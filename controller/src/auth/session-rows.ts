@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { BoundedMap } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { ModelStore } from "../model/context.ts";
-import type { ChangeRow } from "../store/change-log.ts";
+import type { ChangeRow } from "../store/change-log-reads.ts";
 import type { MfaBefore } from "../store/logged-write.ts";
 
 /** The session and the identity whose changes a kept row depends on. */

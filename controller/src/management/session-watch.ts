@@ -1,4 +1,5 @@
-import type { ChangeLog, ChangeRow } from "../store/change-log.ts";
+import type { ChangeLog } from "../store/change-log.ts";
+import type { ChangeRow } from "../store/change-log-reads.ts";
 import type { ChangeKind } from "../store/logged-write.ts";
 
 /** Whose connection it is, as changes name it. */

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { appendChange, type ChangeRow } from "./change-log.ts";
+import { appendChange } from "./change-log.ts";
+import type { ChangeRow } from "./change-log-reads.ts";
 import { UndeclaredChangeError } from "./driver/connection.ts";
 import { Statement } from "./driver/statement.ts";
 import { LoggedStatement, loggedWrite } from "./logged-write.ts";

@@ -60,7 +60,7 @@ export async function loggedWrite<Row = never>(
   return rows;
 }
 
-/** Kinds of entities of which a new one is in no process's memory: whoever does not know it reads it. */
+/** Kinds of entities of which a new one is in no process's memory: a process that does not know it reads it. */
 const READ_WHEN_NEW: ReadonlySet<ChangeKind> = new Set(["api_session", "session", "terminator"]);
 
 function addOnly(changes: readonly LoggedRows[]): boolean {

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from "kysely";
-import type { ChangeLog, ChangeRow } from "./change-log.ts";
+import type { ChangeLog } from "./change-log.ts";
+import type { ChangeRow } from "./change-log-reads.ts";
 import type { Database } from "./schema.ts";
 
 /** Tables whose every new and every removed row stands in the change log under the table's name. */

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { appendChange, ChangeLog, type ChangeRow } from "./change-log.ts";
+import { appendChange, ChangeLog } from "./change-log.ts";
+import type { ChangeRow } from "./change-log-reads.ts";
 import { type TestStore, testStore } from "./testing/test-store.ts";
 
 const NEVER_MS = 1e9;

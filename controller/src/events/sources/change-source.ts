@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { type Logger, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
-import type { ChangeLog, ChangeRow } from "../../store/change-log.ts";
+import type { ChangeLog } from "../../store/change-log.ts";
+import type { ChangeRow } from "../../store/change-log-reads.ts";
 import { isIdOfOidcSession } from "../../store/ids.ts";
 import type { ApiSessionBefore, ApiSessionUpdateBefore, SessionBefore } from "../../store/logged-write.ts";
 import type { Database } from "../../store/schema.ts";

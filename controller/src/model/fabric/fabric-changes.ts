@@ -2,7 +2,7 @@ import { Listeners } from "@sallyport/async";
 import type { ApiSessionRecord } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { ModelChange } from "../../fabric/ports.ts";
-import type { ChangeRow } from "../../store/change-log.ts";
+import type { ChangeRow } from "../../store/change-log-reads.ts";
 import { likely } from "../../store/driver/statement.ts";
 import { isIdOfOidcSession } from "../../store/ids.ts";
 import type {

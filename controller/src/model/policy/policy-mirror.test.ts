@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { appendChange, type Change, pruneChanges } from "../../store/change-log.ts";
+import { appendChange, type Change } from "../../store/change-log.ts";
+import { pruneChanges } from "../../store/change-log-reads.ts";
 import { settled, type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { seed } from "../seeds.ts";
 import { testContext } from "../testing/test-context.ts";

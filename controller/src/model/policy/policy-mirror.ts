@@ -4,7 +4,7 @@ import { PolicyIndex, type PolicyRows, type ServicePolicy } from "../../policy/p
 import type { RouterPolicy } from "../../policy/router-access.ts";
 import type { Attributed, RoleSelector, Semantic } from "../../policy/selector.ts";
 import { ServiceUpdates, type Stamp } from "../../policy/service-updates.ts";
-import type { ChangeRow } from "../../store/change-log.ts";
+import type { ChangeRow } from "../../store/change-log-reads.ts";
 import { likely } from "../../store/driver/statement.ts";
 import type { ChangeKind, PolicyBefore } from "../../store/logged-write.ts";
 import type { Db, ModelContext } from "../context.ts";

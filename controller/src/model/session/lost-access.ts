@@ -1,5 +1,5 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
-import type { ChangeRow } from "../../store/change-log.ts";
+import type { ChangeRow } from "../../store/change-log-reads.ts";
 import type { PolicyBefore } from "../../store/logged-write.ts";
 import type { ModelStore } from "../context.ts";
 import { selectedBy } from "../policy/selection-sql.ts";

@@ -1,21 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { Backoff, Listeners, nextCall } from "@sallyport/async";
+import { Backoff, nextCall, pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
-import { beginEpoch } from "../postgres/epoch.ts";
 import { DatabaseHeldError } from "../postgres/holder-lock.ts";
-import { ask, CONNECTION_LIMITS, StoreClient, withClient } from "../postgres/store-client.ts";
-import {
-  endConnection,
-  endLease,
-  LEASE_MS,
-  leaderLockHolder,
-  RENEW_MS,
-  REPLICA_PREFIX,
-  type Renewal,
-  renewLease,
-} from "./lease.ts";
+import { ask, CONNECTION_LIMITS, StoreClient } from "../postgres/store-client.ts";
+import { Leadership } from "./leadership.ts";
+import { endLease, LEASE_MS, RENEW_MS, REPLICA_PREFIX, renewLease } from "./lease.ts";
 import { CHANNEL, messageText, type ReplicaMessage, readMessage } from "./messages.ts";
 import { type OtherReplica, Spread } from "./spread.ts";
 
@@ -55,7 +46,7 @@ export interface ReplicaLinkOptions {
 
 /**
  * The connection over which a process takes part among those on one database. It renews the lease of the process, tells the others that something was written
- * and when this process knows what they have written, and makes one of them the leader: whoever holds the advisory lock, under an epoch that it began.
+ * and when this process knows what they have written, and makes one of them the leader: the one that holds the advisory lock, under an epoch that it began.
  * Source: docs/protocol/replicas.md.
  */
 export class ReplicaLink {
@@ -64,7 +55,7 @@ export class ReplicaLink {
   readonly #options: ReplicaLinkOptions;
   readonly #name: string;
   readonly #spread = new Spread();
-  readonly #leadershipChanged = new Listeners();
+  readonly #leadership: Leadership;
   readonly #backoff = new Backoff({ firstMs: 100, maxMs: 1_000 });
   #client: pg.Client | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -82,11 +73,6 @@ export class ReplicaLink {
   /** Messages of others that are to be answered. */
   readonly #unanswered = new Map<string, number>();
   #isAnswering = false;
-  #hasLock = false;
-  #epoch: string | undefined;
-  #isBeginning = false;
-  /** Does a leader work, here or elsewhere? */
-  #isLed = false;
 
   constructor(options: ReplicaLinkOptions) {
     this.#options = options;
@@ -94,6 +80,11 @@ export class ReplicaLink {
       0,
       MAX_NAME_LENGTH,
     );
+    const { connection, answerMs, log } = options;
+    this.#leadership = new Leadership({
+      ...{ connection, answerMs, name: this.#name, log },
+      onSilent: (client, error) => this.#lost(client, error),
+    });
   }
 
   /**
@@ -101,17 +92,23 @@ export class ReplicaLink {
    * @throws DatabaseHeldError when a controller works alone on the database; ReplicaIdTakenError; what the server says
    */
   async start(patienceMs = 3_000 + LEASE_MS): Promise<void> {
-    await this.#connect();
     const until = performance.now() + patienceMs;
+    // A controller that has just been killed holds its lock for another moment.
+    while (this.#client === undefined) {
+      await this.#connect().catch((error: unknown) => {
+        if (!(error instanceof DatabaseHeldError) || performance.now() > until) throw error;
+      });
+      if (this.#client === undefined) await pause(REPEAT_MS);
+    }
     for (;;) {
       const taken = this.others.find(({ replicaId }) => replicaId === this.#options.replicaId);
-      if (taken === undefined && this.#isLed) return;
+      if (taken === undefined && this.#leadership.isLed) return;
       if (performance.now() > until) {
         await this.close();
         if (taken !== undefined) throw new ReplicaIdTakenError(taken.replicaId, taken.name);
         throw new Error("no controller on the database became the leader");
       }
-      await nextCall((listener) => this.#leadershipChanged.add(listener), REPEAT_MS);
+      await nextCall((listener) => this.onLeadership(listener), REPEAT_MS);
     }
   }
 
@@ -122,17 +119,17 @@ export class ReplicaLink {
 
   /** Is this process the one that does what has to be done once? */
   get isLeader(): boolean {
-    return this.#epoch !== undefined;
+    return this.epoch !== undefined;
   }
 
   /** The epoch of this process as the leader. What writes under it is refused once another process leads. */
   get epoch(): string | undefined {
-    return this.#epoch;
+    return this.#leadership.epoch;
   }
 
   /** Calls `listener` when this process may have become the leader, or is it no more. */
   onLeadership(listener: () => void): () => void {
-    return this.#leadershipChanged.add(listener);
+    return this.#leadership.onChange(listener);
   }
 
   /** Is this process told in time of what the others write? */
@@ -162,8 +159,7 @@ export class ReplicaLink {
 
   /** A write was refused under the epoch of this process. */
   fenced(): void {
-    if (this.#epoch === undefined) return;
-    this.#resign("another process leads");
+    if (this.isLeader) this.#leadership.resign();
   }
 
   async close(): Promise<void> {
@@ -171,7 +167,7 @@ export class ReplicaLink {
     this.#isClosed = true;
     clearTimeout(this.#timer);
     this.#isMember = false;
-    this.#setEpoch(undefined);
+    this.#leadership.lost();
     const client = this.#client;
     this.#client = undefined;
     if (client === undefined) return;
@@ -209,9 +205,7 @@ export class ReplicaLink {
     this.#client = undefined;
     clearTimeout(this.#timer);
     this.#isMember = false;
-    this.#hasLock = false;
-    this.#isLed = false;
-    this.#setEpoch(undefined);
+    this.#leadership.lost();
     const fields = { error: String(error ?? "connection ended") };
     this.#options.log.warn(
       fields,
@@ -243,7 +237,7 @@ export class ReplicaLink {
         replicaId,
         name: this.#name,
         leads: this.isLeader,
-        campaigns: !this.#hasLock,
+        campaigns: this.#leadership.campaigns,
       },
       answerMs,
     );
@@ -252,7 +246,7 @@ export class ReplicaLink {
     if (startedAt - this.#renewedAt >= LEASE_MS) this.#isMember = false;
     this.#renewedAt = startedAt;
     this.#spread.looked(look, renewal.others, this.#count);
-    await this.#campaign(client, renewal);
+    await this.#leadership.renewed(client, renewal);
     if (!this.#isMember && !this.#isJoining) void this.#join();
     this.#timer = setTimeout(() => {
       this.#renew(client).catch((error: unknown) => this.#lost(client, error));
@@ -347,78 +341,9 @@ export class ReplicaLink {
       this.#isAnswering = false;
     }
   }
-
-  async #campaign(client: pg.Client, { others, epoch, hasLock }: Renewal): Promise<void> {
-    const { answerMs } = this.#options;
-    if (hasLock) this.#hasLock = true;
-    if (this.#hasLock) {
-      if (this.#epoch !== undefined && epoch !== this.#epoch) this.#resign("another process leads");
-      else if (this.#epoch === undefined && !this.#isBeginning) void this.#begin(client);
-      return;
-    }
-    const isLed = others.some(({ leads }) => leads);
-    if (isLed) return this.#setLed();
-    const holder = await leaderLockHolder(client, answerMs);
-    if (holder === undefined || holder.pid === pidOf(client)) return;
-    if (!holder.application.startsWith(REPLICA_PREFIX)) {
-      throw new DatabaseHeldError(holder.application, ` since ${holder.since.toISOString()}`);
-    }
-    if (others.some(({ pid }) => pid === holder.pid)) return;
-    this.#options.log.warn({ leader: holder.application }, "the leader is silent: its connection is ended");
-    await endConnection(client, holder.pid, answerMs);
-  }
-
-  /** Begins an epoch, on a connection of its own: that may take a while, and the lease has to be renewed meanwhile. */
-  async #begin(client: pg.Client): Promise<void> {
-    const { connection, answerMs, log } = this.#options;
-    this.#isBeginning = true;
-    try {
-      const epoch = randomUUID();
-      const isNewLife = await withClient(connection, (other) => beginEpoch(other, this.#name, epoch, answerMs));
-      if (isNewLife) {
-        log.info({}, "the database begins a new life: change log and router data model start from empty");
-      }
-      if (this.#client !== client || this.#isClosed) return;
-      log.info({}, "this controller leads: it does what has to be done once");
-      this.#setEpoch(epoch);
-      this.#setLed();
-    } catch (error) {
-      log.warn({ error: String(error) }, "the controller could not begin to lead; it tries again");
-    } finally {
-      this.#isBeginning = false;
-    }
-  }
-
-  /** Gives up the lead. The process may get it again. */
-  #resign(reason: string): void {
-    this.#options.log.warn({ reason }, "this controller leads no more");
-    this.#hasLock = false;
-    this.#setEpoch(undefined);
-    const client = this.#client;
-    if (client === undefined) return;
-    const text = `SELECT pg_advisory_unlock_all()`;
-    ask(client, text, undefined, this.#options.answerMs).catch((error: unknown) => this.#lost(client, error));
-  }
-
-  #setEpoch(epoch: string | undefined): void {
-    if (this.#epoch === epoch) return;
-    this.#epoch = epoch;
-    this.#leadershipChanged.emit();
-  }
-
-  #setLed(): void {
-    if (this.#isLed) return;
-    this.#isLed = true;
-    this.#leadershipChanged.emit();
-  }
 }
 
 function isReplaced(earlier: ReplicaMessage, later: ReplicaMessage): boolean {
   if (earlier.kind === "written") return later.kind === "written";
   return later.kind === "seen" && earlier.to === later.to;
-}
-
-/** Number of the server process that serves a connection. */
-function pidOf(client: pg.Client): number {
-  return (client as unknown as { processID?: number }).processID ?? 0;
 }
