@@ -5,6 +5,7 @@ import type { TokenLives } from "../auth/tokens/token-keys.ts";
 import type { Tokens } from "../auth/tokens/tokens.ts";
 import type { EventSink } from "../events/event.ts";
 import type { ChangeLog } from "../store/change-log.ts";
+import type { Replica } from "../store/database.ts";
 import type { Outage } from "../store/outage.ts";
 import type { Database } from "../store/schema.ts";
 import type { Secrets } from "../store/secrets.ts";
@@ -19,6 +20,8 @@ export interface ModelStore {
   readonly changes: Pick<ChangeLog, "subscribe" | "caughtUp" | "noticed" | "position" | "wake">;
   /** Since when the database cannot be used; undefined while it answers. */
   readonly outage: Pick<Outage, "since">;
+  /** This controller among those on the database. */
+  readonly replica: Pick<Replica, "isShared" | "isLeader" | "leaderDb" | "onLeadership">;
   /** For what needs a connection of its own. */
   readonly connection: ClientConfig;
   /** READ COMMITTED; repeated when it lost a deadlock; tells the readers of the change log afterwards. */

@@ -75,6 +75,8 @@ export interface Store {
 
 /** A process among the controllers on one database. One that works alone leads as long as it runs. */
 export interface Replica {
+  /** Is it one of several, or may others come? */
+  readonly isShared: boolean;
   /** The other processes on the database. */
   readonly others: readonly OtherReplica[];
   /** Does it do what has to be done once? */
@@ -163,10 +165,14 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     stops.push(() => changes.close());
     // That this process does not lead is no outage.
     const leaderDb = link === undefined ? db : open(LEADER_POOL, leaderHolding(link), new Outage(silentLogger)).db;
-    const replica = { others: [], isLeader: true, onLeadership: () => () => undefined, known: async () => undefined };
+    const alone = {
+      ...{ isShared: false, others: [], isLeader: true },
+      onLeadership: () => () => undefined,
+      known: async () => undefined,
+    };
     return {
       ...{ db, pool, changes, outage, connection, close },
-      replica: link === undefined ? { ...replica, leaderDb } : replicaOf(link, leaderDb),
+      replica: link === undefined ? { ...alone, leaderDb } : replicaOf(link, leaderDb),
       transaction: (work) => transaction(db, work),
     };
   } catch (error) {
@@ -213,6 +219,7 @@ function leaderHolding(link: ReplicaLink): Holding {
 
 function replicaOf(link: ReplicaLink, leaderDb: Kysely<Database>): Replica {
   return {
+    isShared: true,
     get others() {
       return link.others;
     },

@@ -61,7 +61,7 @@ export async function loggedWrite<Row = never>(
 }
 
 /** Kinds of entities of which a new one is in no process's memory: a process that does not know it reads it. */
-const READ_WHEN_NEW: ReadonlySet<ChangeKind> = new Set(["api_session", "session", "terminator"]);
+const READ_WHEN_NEW: ReadonlySet<ChangeKind> = new Set(["api_session", "session", "terminator", "model_change"]);
 
 function addOnly(changes: readonly LoggedRows[]): boolean {
   return changes.every(({ kind, op }) => op === "create" && READ_WHEN_NEW.has(kind));
@@ -104,6 +104,8 @@ export type ChangeKind =
   | "session"
   | "revocation"
   | "token_key"
+  /** The router data model has changed: its key is the index (`model/data-model/shared-changes.ts`). */
+  | "model_change"
   /** What is known of an identity's devices: no table, the row only says that its services look different now. */
   | "posture_state";
 

@@ -205,6 +205,7 @@ export class DataModelFeed {
     if (known === undefined) source.acquire();
     source
       .ready()
+      .then(() => source.reach(body.currentIndex))
       .then(() => {
         if (this.#subscriptions.get(router) !== subscription) return;
         this.#place(router, subscription, body);

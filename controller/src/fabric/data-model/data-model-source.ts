@@ -48,6 +48,8 @@ export interface DataModelSource {
   /** Where the newest change leads to. Only when it is ready, as all that follows. */
   readonly index: bigint;
   readonly timeline: string;
+  /** A router is at an index: resolves when the model is there, too, unless it is ahead of what any controller has stored. */
+  reach(index: bigint): Promise<void>;
   /** Does a router have everything up to `index` when it says that it is there, on `timeline`? */
   continues(timeline: string, index: bigint): boolean;
   /** The changes after an index, oldest first; undefined when they are not all kept: then the whole state is needed. */

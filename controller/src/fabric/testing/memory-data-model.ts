@@ -18,6 +18,8 @@ export class MemoryDataModel implements DataModelSource {
   loading: Promise<void> = Promise.resolve();
   readonly #listeners = new Listeners();
 
+  async reach(): Promise<void> {}
+
   acquire(): void {
     this.users += 1;
   }

@@ -79,3 +79,26 @@ export async function storePosition(db: Db, position: Position, stored: StoredPo
     `the position of the router data model is not ${stored?.index ?? "unset"} of timeline ${stored?.timeline ?? ""} any more: something else writes it, or the database was replaced`,
   );
 }
+
+/** The stored position; undefined before the first. */
+export async function readPosition(db: Db): Promise<Position | undefined> {
+  const { rows } = await sql<{ stored: { timeline: string; index: string; snapshot: string; unlogged?: string } }>`
+    SELECT value AS stored FROM setting WHERE name = ${SETTING}`.execute(db);
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const { timeline, index, snapshot, unlogged = "" } = row.stored;
+  return { timeline, index: BigInt(index), snapshot, unlogged };
+}
+
+/** Is all that the snapshot `one` shows visible in `other`, too? Both are texts of `pg_snapshot`: the oldest running, the next, and the running transactions. */
+export function isWithin(one: string, other: string): boolean {
+  const [, oneEnd, oneRunning] = partsOf(one);
+  const [, otherEnd, otherRunning] = partsOf(other);
+  if (oneEnd > otherEnd) return false;
+  return [...otherRunning].every((xid) => xid >= oneEnd || oneRunning.has(xid));
+}
+
+function partsOf(snapshot: string): [bigint, bigint, ReadonlySet<bigint>] {
+  const [start = "0", end = "0", running = ""] = snapshot.split(":");
+  return [BigInt(start), BigInt(end), new Set(running === "" ? [] : running.split(",").map(BigInt))];
+}

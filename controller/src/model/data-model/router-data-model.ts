@@ -13,12 +13,18 @@ import type { ModelContext } from "../context.ts";
 import { encodeChangeSet, encodeState, encodeValidation, isOnTimeline, MAX_STATE_BYTES } from "./encoding.ts";
 import type { EncodedEvent } from "./events.ts";
 import { DataModelImage, IMAGE_KINDS, type NetworkCertificates } from "./image.ts";
-import { advancePosition, type Position, storePosition, withUnlogged } from "./position.ts";
+import { KeptChanges } from "./kept-changes.ts";
+import { advancePosition, type Position, readPosition, withUnlogged } from "./position.ts";
+import {
+  leadersPosition,
+  MODEL_CHANGE,
+  pruneSharedChanges,
+  sharedChanges,
+  storeChange,
+  UnsharedEvents,
+} from "./shared-changes.ts";
 
 const KINDS: ReadonlySet<string> = new Set(IMAGE_KINDS);
-/** Changes that are kept for routers that come back. */
-const MAX_CHANGES = 10_000;
-const MAX_CHANGE_BYTES = 32 * 1024 * 1024;
 /** Rows that wait to be worked on; with more, everything is loaded again. */
 const MAX_ROWS = 50_000;
 /** How long the image outlives its last user: routers that reconnect find it. */
@@ -43,10 +49,13 @@ export class RouterDataModel implements DataModelSource {
   #loaded: Promise<void> | undefined;
   #image: DataModelImage | undefined;
   #position: Position = { timeline: "", index: 0n, snapshot: "", unlogged: "" };
-  #changes: DataModelChange[] = [];
-  #changeBytes = 0;
-  /** The changes after this index are kept. */
-  #changesFrom = 0n;
+  readonly #changes = new KeptChanges();
+  /** Does this process make the changes? Otherwise it takes those of the leader. */
+  #makes: boolean;
+  /** Of a process that takes the leader's: the newest index that the log has told of, and what its image holds that may be in no change of the leader's. */
+  #toldOf = 0n;
+  readonly #unshared = new UnsharedEvents();
+  #isLeading = false;
   #states: { readonly index: bigint; readonly encoded: Map<number, Promise<DataModelState>> } | undefined;
   #rows: ChangeRow[] = [];
   #snapshot = "";
@@ -55,11 +64,16 @@ export class RouterDataModel implements DataModelSource {
   #isDraining = false;
   #checkpointAt = 0;
   readonly #stops: (() => void)[] = [];
+  readonly #unlead: () => void;
   #linger: NodeJS.Timeout | undefined;
 
   constructor(ctx: ModelContext, certificates: () => NetworkCertificates) {
     this.#ctx = ctx;
     this.#certificates = certificates;
+    const { replica } = ctx.store;
+    this.#makes = !replica.isShared;
+    this.#unlead = replica.onLeadership(() => this.#leadershipChanged());
+    if (replica.isShared) this.#leadershipChanged();
   }
 
   get index(): bigint {
@@ -79,17 +93,22 @@ export class RouterDataModel implements DataModelSource {
     this.#users -= 1;
     if (this.#users > 0) return;
     clearTimeout(this.#linger);
-    this.#linger = setTimeout(() => void this.close(), LINGER_MS).unref();
+    this.#linger = setTimeout(() => void this.#unload(), LINGER_MS).unref();
   }
 
   continues(timeline: string, index: bigint): boolean {
     return isOnTimeline(this.timeline, timeline, index);
   }
 
+  async reach(index: bigint): Promise<void> {
+    if (index <= this.index || !this.#ctx.store.replica.isShared) return;
+    // From the database: no one waits until all know a change of the model.
+    await this.#ctx.store.changes.wake();
+    await this.#work.run(async () => undefined);
+  }
+
   changesAfter(index: bigint): readonly DataModelChange[] | undefined {
-    if (this.#image === undefined || index < this.#changesFrom || index > this.index) return undefined;
-    const known = this.#changes.findLastIndex((change) => change.index <= index);
-    return this.#changes.slice(known + 1);
+    return this.#image === undefined || index > this.index ? undefined : this.#changes.after(index);
   }
 
   async state({ timeline: own, isWhole = false }: StateOptions = {}): Promise<PlacedState> {
@@ -122,8 +141,14 @@ export class RouterDataModel implements DataModelSource {
     if (this.#image !== undefined) this.#upkeep();
   }
 
-  /** Forgets the image and stops following. It is loaded again at the next use. */
+  /** Stops following. */
   async close(): Promise<void> {
+    this.#unlead();
+    await this.#unload();
+  }
+
+  /** Forgets the image and stops following. It is loaded again at the next use. */
+  async #unload(): Promise<void> {
     clearTimeout(this.#linger);
     for (const stop of this.#stops.splice(0)) stop();
     await this.#work.run(async () => {
@@ -170,20 +195,25 @@ export class RouterDataModel implements DataModelSource {
 
   async #load(): Promise<void> {
     const image = new DataModelImage(this.#ctx, this.#certificates);
+    const makes = this.#makes;
+    if (!makes) await leadersPosition(this.#ctx.store.db);
     const { stored, position } = await this.#ctx.store.db
       .transaction()
       .setIsolationLevel("repeatable read")
       .execute(async (trx) => {
-        const { stored, now } = await advancePosition(trx);
+        const { stored, now } = makes
+          ? await advancePosition(trx)
+          : { stored: undefined, now: await leadersPosition(trx) };
         await image.read(trx);
-        return { stored, position: withUnlogged(now, image.unlogged()) };
+        return { stored, position: makes ? withUnlogged(now, image.unlogged()) : now };
       });
     await image.select();
-    await storePosition(this.#ctx.store.db, position, stored);
+    if (makes) await storeChange(this.#ctx.store, position, stored, undefined);
     this.#image = image;
     this.#position = position;
-    this.#changesFrom = position.index;
-    this.#forgetEncoded();
+    this.#unshared.clear();
+    this.#changes.restart(position.index);
+    this.#states = undefined;
     this.#checkpointAt = Date.now();
     this.#listeners.emit();
   }
@@ -192,13 +222,77 @@ export class RouterDataModel implements DataModelSource {
     this.#loaded = undefined;
     this.#image = undefined;
     this.#rows = [];
-    this.#forgetEncoded();
+    this.#unshared.clear();
+    this.#changes.restart(this.index);
+    this.#states = undefined;
   }
 
-  #forgetEncoded(): void {
-    this.#changes = [];
-    this.#changeBytes = 0;
+  /** The leader always has the model: another process may have routers that need its changes. */
+  #leadershipChanged(): void {
+    const { isLeader } = this.#ctx.store.replica;
+    if (isLeader === this.#isLeading) return;
+    this.#isLeading = isLeader;
+    if (isLeader) this.acquire();
+    else this.release();
+    void this.#work
+      .run(async () => {
+        this.#makes = isLeader;
+        if (isLeader && this.#image !== undefined) await this.#takeOver();
+      })
+      .catch((error: unknown) => {
+        this.#ctx.log.warn(
+          { error: String(error) },
+          "the router data model could not be taken over; it is loaded again",
+        );
+        this.#reset();
+      })
+      .then(() => (isLeader ? this.ready() : undefined))
+      .catch(() => undefined);
+  }
+
+  /** Goes on where the former leader ended: what it made is taken first, and what it did not make of the log comes next. */
+  async #takeOver(): Promise<void> {
+    const { db, changes } = this.#ctx.store;
+    await changes.wake();
+    await this.#applyRows();
+    await this.#take();
+    const stored = await readPosition(db);
+    const isKnown = stored?.timeline === this.timeline && stored.index === this.index;
+    // What changes without a row of the log is not among what is unshared.
+    if (!isKnown || stored.unlogged !== this.#loadedImage().unlogged()) return this.#load();
+    const { events, count } = this.#unshared.takeAll();
+    await this.#advance(events, this.#snapshot, count);
+  }
+
+  /** Takes the changes of the leader up to an index. */
+  async #take(until?: bigint): Promise<void> {
+    if (until !== undefined && until <= this.index) return;
+    const made = await sharedChanges(this.#ctx.store.db, this.index, until);
+    for (const { position, previous, body } of made) {
+      const follows = position.timeline === this.timeline && previous === this.index;
+      if (follows && body !== undefined) this.#changes.add({ index: position.index, body });
+      else this.#changes.restart(position.index);
+      this.#position = position;
+      this.#unshared.shared(position.snapshot);
+    }
+    if (made.length === 0) return;
     this.#states = undefined;
+    this.#listeners.emit();
+  }
+
+  /** Applies the rows that wait. @returns the events, and what they were made of */
+  async #applyRows(): Promise<{
+    readonly events: EncodedEvent[];
+    readonly snapshot: string;
+    readonly transactions: bigint;
+  }> {
+    const rows = this.#rows;
+    const snapshot = this.#snapshot;
+    this.#rows = [];
+    const events = rows.length === 0 ? [] : await this.#loadedImage().apply(rows);
+    const transactions = BigInt(new Set(rows.map((row) => row.xid)).size);
+    if (!this.#makes) this.#unshared.add(events, snapshot);
+    return { events, snapshot, transactions };
   }
 
   /** Everything may have changed. Who has the model goes on with what it knows until it is loaded again. */
@@ -218,7 +312,9 @@ export class RouterDataModel implements DataModelSource {
   #arrived(rows: readonly ChangeRow[], snapshot: string): void {
     this.#snapshot = snapshot;
     const relevant = rows.filter((row) => KINDS.has(row.kind));
-    if (relevant.length === 0) return;
+    const made = rows.findLast((row) => row.kind === MODEL_CHANGE);
+    if (made !== undefined) this.#toldOf = BigInt(made.key);
+    if (relevant.length === 0 && (made === undefined || this.#makes)) return;
     this.#rows.push(...relevant);
     if (this.#rows.length > MAX_ROWS) this.#reset();
     else this.#drain();
@@ -231,12 +327,15 @@ export class RouterDataModel implements DataModelSource {
     void this.#work
       .run(async () => {
         this.#isDraining = false;
-        const rows = this.#rows;
-        const snapshot = this.#snapshot;
-        this.#rows = [];
-        if (rows.length === 0 || this.#image === undefined) return;
-        const transactions = new Set(rows.map((row) => row.xid)).size;
-        await this.#advance(await this.#image.apply(rows), snapshot, BigInt(transactions));
+        // Of what is told of later, the image does not hold everything yet.
+        const toldOf = this.#toldOf;
+        if (this.#image === undefined) {
+          this.#rows = [];
+          return;
+        }
+        const { events, snapshot, transactions } = await this.#applyRows();
+        if (this.#makes) await this.#advance(events, snapshot, transactions);
+        else await this.#take(toldOf);
       })
       .catch((error: unknown) => {
         this.#isDraining = false;
@@ -255,18 +354,11 @@ export class RouterDataModel implements DataModelSource {
       snapshot: snapshot || this.#position.snapshot,
       unlogged: this.#loadedImage().unlogged(),
     };
-    await storePosition(this.#ctx.store.db, position, this.#position);
     const change = { index: position.index, body: encodeChangeSet(events, position.index) };
+    await storeChange(this.#ctx.store, position, this.#position, change.body);
     this.#position = position;
     this.#states = undefined;
-    this.#changes.push(change);
-    this.#changeBytes += change.body.length;
-    while (this.#changes.length > MAX_CHANGES || this.#changeBytes > MAX_CHANGE_BYTES) {
-      const oldest = this.#changes.shift();
-      if (oldest === undefined) break;
-      this.#changesFrom = oldest.index;
-      this.#changeBytes -= oldest.body.length;
-    }
+    this.#changes.add(change);
     this.#listeners.emit();
   }
 
@@ -284,6 +376,8 @@ export class RouterDataModel implements DataModelSource {
         this.#states = undefined;
         const enabled = image.enabledAgain(this.#ctx.now()).map((key) => ({ kind: "identity", key }));
         const events = [...(enabled.length === 0 ? [] : await image.apply(enabled)), ...(await image.refreshKeys())];
+        // The leader makes the same of it.
+        if (!this.#makes) return;
         await this.#advance(events, "", 1n);
         if (Date.now() - this.#checkpointAt > CHECKPOINT_MS) await this.#checkpoint();
       })
@@ -297,9 +391,11 @@ export class RouterDataModel implements DataModelSource {
   /** Nothing that concerns routers lies between the position and the newest snapshot once every row is worked on. */
   async #checkpoint(): Promise<void> {
     this.#checkpointAt = Date.now();
+    if (!this.#makes) return;
     if (this.#rows.length > 0 || this.#snapshot === "") return;
     const position = { ...this.#position, snapshot: this.#snapshot };
-    await storePosition(this.#ctx.store.db, position, this.#position);
+    await storeChange(this.#ctx.store, position, this.#position, undefined);
+    if (this.#ctx.store.replica.isShared) await pruneSharedChanges(this.#ctx.store.replica.leaderDb, this.index);
     this.#position = position;
   }
 }

@@ -11,7 +11,7 @@ export interface BackupTable {
  * begins a new life), the record of migrations (the manifest lists them, and restoring applies them), and logins in progress.
  */
 const MIGRATIONS = "schema_migration";
-const LEFT_OUT = ["change_log", MIGRATIONS, "controller_epoch", "oidc_login", "replica_lease"];
+const LEFT_OUT = ["change_log", MIGRATIONS, "controller_epoch", "oidc_login", "replica_lease", "model_change"];
 
 /** Tables whose rows belong to one life of a database: a restore removes them. */
 export const OF_ONE_LIFE: readonly string[] = LEFT_OUT.filter((table) => table !== MIGRATIONS);

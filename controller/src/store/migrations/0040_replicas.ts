@@ -6,6 +6,8 @@ import type { Migration } from "../migrate.ts";
  *
  * `replica_lease` is unlogged: a row lives for seconds, and after a crash or a failover every process writes its row again.
  *
+ * `model_change` holds changes of the router data model as the leader made them. A new life empties it.
+ *
  * `controller_epoch.life` names the life of the database (docs/protocol/store.md, "A new life"): numbers of transactions mean nothing in another one.
  */
 export const replicas: Migration = {
@@ -20,8 +22,20 @@ export const replicas: Migration = {
         leads boolean NOT NULL,
         until timestamptz NOT NULL
       )`.execute(db);
-    await sql`CREATE TRIGGER require_epoch BEFORE INSERT OR UPDATE OR DELETE ON replica_lease
-      FOR EACH STATEMENT EXECUTE FUNCTION require_epoch()`.execute(db);
+    await sql`
+      CREATE TABLE model_change (
+        index bigint PRIMARY KEY,
+        timeline text COLLATE "C" NOT NULL,
+        previous bigint NOT NULL,
+        snapshot text NOT NULL,
+        unlogged text NOT NULL,
+        body bytea,
+        at timestamptz NOT NULL DEFAULT now()
+      )`.execute(db);
+    for (const table of ["replica_lease", "model_change"]) {
+      await sql`CREATE TRIGGER require_epoch BEFORE INSERT OR UPDATE OR DELETE ON ${sql.table(table)}
+        FOR EACH STATEMENT EXECUTE FUNCTION require_epoch()`.execute(db);
+    }
     await sql`ALTER TABLE controller_epoch ADD COLUMN life text COLLATE "C" NOT NULL DEFAULT gen_random_uuid()::text`.execute(
       db,
     );

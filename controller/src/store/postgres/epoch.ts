@@ -60,6 +60,7 @@ export async function beginEpoch(
     const isNewLife = (await currentEpoch(client, answerMs))?.isSameServer !== true;
     if (isNewLife) {
       await run("DELETE FROM change_log", [], longMs);
+      await run("DELETE FROM model_change", [], longMs);
       await run("DELETE FROM setting WHERE name IN ('change-log-pruned', 'router-data-model')", [], longMs);
     }
     await run(

@@ -2,7 +2,10 @@ import { decodeControl, edgeCtrlPb } from "@sallyport/wire";
 
 const { DataState_Action: Action } = edgeCtrlPb;
 
-/** What a router makes of the messages it gets: strict where routers count on an order. */
+/**
+ * What a router makes of the messages it gets: strict where routers count on an order. With `mayRepeat` it takes, as routers do, what is known already or gone
+ * again: a whole model of one of several controllers may be newer than its index (docs/protocol/replicas.md, "Data model").
+ */
 export class ReceivedModel {
   index: bigint;
   readonly identities = new Map<string, edgeCtrlPb.DataState_Identity>();
@@ -13,7 +16,10 @@ export class ReceivedModel {
 
   readonly timeline: string;
 
-  constructor(state: Buffer) {
+  readonly #mayRepeat: boolean;
+
+  constructor(state: Buffer, { mayRepeat = false }: { readonly mayRepeat?: boolean } = {}) {
+    this.#mayRepeat = mayRepeat;
     const { events, endIndex, timelineId } = decodeControl(edgeCtrlPb.DataStateSchema, state);
     for (const event of events) this.#apply(event, true);
     this.index = endIndex;
@@ -64,13 +70,14 @@ export class ReceivedModel {
     const { value } = model;
     this.#put(`${model.case} ${value.id}`, action, value, isState);
     if (model.case !== "service" || action === Action.Delete) return;
-    for (const id of model.value.configs) this.#require(`config ${id}`, value);
+    for (const id of model.value.configs) this.#isThere(`config ${id}`, value);
   }
 
   #put(key: string, action: edgeCtrlPb.DataState_Action, value: object, isState: boolean): void {
     const isKnown = this.#entities.has(key);
     if (isState && action !== Action.Create) throw new Error(`${key} is no creation in a state`);
-    if (isKnown === (action === Action.Create)) throw new Error(`action ${action} of ${key}, known: ${isKnown}`);
+    if (!this.#mayRepeat && isKnown === (action === Action.Create))
+      throw new Error(`action ${action} of ${key}, known: ${isKnown}`);
     if (action !== Action.Delete) {
       this.#entities.set(key, value);
       return;
@@ -87,20 +94,23 @@ export class ReceivedModel {
 
   #relate(change: edgeCtrlPb.DataState_ServicePolicyChange): void {
     const kind = { 1: "service", 2: "identity", 3: "postureCheck" }[change.relatedEntityType as 1] ?? "unknown";
-    this.#require(`servicePolicy ${change.policyId}`, change);
+    if (!this.#isThere(`servicePolicy ${change.policyId}`, change)) return;
     const key = `policy ${change.policyId} ${kind}`;
     const ids = this.#members.get(key) ?? new Set();
     this.#members.set(key, ids);
     for (const id of change.relatedEntityIds) {
-      this.#require(`${kind} ${id}`, change);
-      if (ids.has(id) === change.add) throw new Error(`${key}: ${id} is ${change.add ? "in" : "not in"} it already`);
+      if (!this.#isThere(`${kind} ${id}`, change)) continue;
+      if (!this.#mayRepeat && ids.has(id) === change.add)
+        throw new Error(`${key}: ${id} is ${change.add ? "in" : "not in"} it already`);
       if (change.add) ids.add(id);
       else ids.delete(id);
     }
   }
 
-  #require(key: string, by: object): void {
-    if (!this.#entities.has(key)) throw new Error(`${key} is named by ${JSON.stringify(by, bigints)} and unknown`);
+  #isThere(key: string, by: object): boolean {
+    if (this.#entities.has(key)) return true;
+    if (this.#mayRepeat) return false;
+    throw new Error(`${key} is named by ${JSON.stringify(by, bigints)} and unknown`);
   }
 }
 
