@@ -232,8 +232,7 @@ export class RouterDataModel implements DataModelSource {
     const { isLeader } = this.#ctx.store.replica;
     if (isLeader === this.#isLeading) return;
     this.#isLeading = isLeader;
-    if (isLeader) this.acquire();
-    else this.release();
+    this[isLeader ? "acquire" : "release"]();
     void this.#work
       .run(async () => {
         this.#makes = isLeader;
