@@ -27,11 +27,16 @@ export async function description(kind: Kind, entity: Entity, { names, related }
   const { id, name, ...others } = entity;
   const ordered = { ...(name !== undefined && { name }), ...(id !== undefined && { id }), ...others };
   const measure = await measureOf(keysIn(entity));
+  // A controller shows services with what the caller himself may do with them.
+  const isOwn = (path: string): boolean => kind.name === "service" && path === "permissions";
   const show: Shown = {
     measure,
-    value: (path, value) => namedValue(path, value, fields, names),
+    value: (path, value) => namedValue(path, isOwn(path) ? ownPermissions(value) : value, fields, names),
     // Keys of maps are whatever their users choose.
-    label: (path, key) => (hasField(path, fields) ? capital(wordsOfPath(key)) : visible(key)),
+    label: (path, key) => {
+      if (isOwn(path)) return "Your permissions";
+      return hasField(path, fields) ? capital(wordsOfPath(key)) : visible(key);
+    },
   };
   const own = linesOf(ordered, "", "", show);
   const lists = related.map(({ name: list, titles, hasMore }) => {
@@ -103,6 +108,11 @@ function hasField(path: string, fields: ReadonlyMap<string, Field>): boolean {
 function isSaidElsewhere(key: string, entity: Entity): boolean {
   if (key.endsWith("Id") && isReference(entity[key.slice(0, -"Id".length)])) return true;
   return key.endsWith("Display") && key.slice(0, -"Display".length) in entity;
+}
+
+/** An administrator whom no policy lets dial or host has the permission `Invalid`. */
+function ownPermissions(value: unknown): unknown {
+  return Array.isArray(value) ? value.filter((permission) => permission !== "Invalid") : value;
 }
 
 /** The value with names in place of ids. */

@@ -29,6 +29,26 @@ describe("tables", () => {
     expect(made).toContain("…");
   });
 
+  it("keep names distinguishable, whether they differ in the end or in the middle", async () => {
+    const others = ["x".repeat(60), "y".repeat(60)];
+    for (const names of [
+      ["very-long-prefix-of-names-1", "very-long-prefix-of-names-2"],
+      ["very-long-prefix-one-of-all-names", "very-long-prefix-two-of-all-names"],
+      ["東京都千代田区一丁目一番", "東京都千代田区二丁目一番"],
+    ]) {
+      const made = await table(
+        ["NAME", "ROLES"],
+        [...names, ...names].map((name, row) => [name, others[row % 2] ?? ""]),
+        {
+          width: 44,
+        },
+      );
+      const [, ...lines] = made.trimEnd().split("\n");
+      expect(new Set(lines.map((line) => line.split("  ")[0])).size).toBe(2);
+      expect(Math.max(...lines.map((line) => stringWidth(line)))).toBeLessThanOrEqual(44);
+    }
+  });
+
   it("keep everything where there is no terminal", async () => {
     expect(await table(["A"], [["x".repeat(500)]])).toContain("x".repeat(500));
   });
@@ -45,7 +65,7 @@ describe("tables", () => {
       )
     ).split("\n");
     expect([stringWidth(first), stringWidth(second)]).toEqual([7, 7]);
-    expect(await table(["N"], [["東京都千代田区"]], { width: 9, hasHeading: false })).toBe("東京都千…\n");
+    expect(await table(["N"], [["東京都千代田区"]], { width: 9, hasHeading: false })).toBe("東京…田区\n");
   });
 
   it("are marked on terminals only, and not against NO_COLOR", async () => {
@@ -109,6 +129,17 @@ describe("values", () => {
     expect(shown).toMatch(/^Posture check roles: +@linux$/m);
     expect(shown).toMatch(/^service: +web \(7\)$/m);
     expect(shown).not.toContain("serviceId");
+  });
+
+  it("of a service say whose permissions they are, and that there are none", async () => {
+    const shown = (permissions: readonly string[]) =>
+      description(kindOf("service"), { name: "web", id: "1", permissions }, { names: new Map(), related: [] });
+    expect(await shown(["Invalid"])).toMatch(/^Your permissions: +-$/m);
+    expect(await shown(["Bind", "Dial"])).toMatch(/^Your permissions: +Bind, Dial$/m);
+    const identity = { name: "alice", id: "2", permissions: ["Invalid"] };
+    expect(await description(kindOf("identity"), identity, { names: new Map(), related: [] })).toMatch(
+      /^Permissions: +Invalid$/m,
+    );
   });
 
   it("are short", () => {

@@ -1,7 +1,7 @@
 /** Tables of text. */
 
 import { visible } from "../terminal/visible.ts";
-import { measureOf } from "./text-width.ts";
+import { measureOf, type TextMeasure } from "./text-width.ts";
 
 const GAP = "  ";
 /** A column is not made narrower than this. */
@@ -15,7 +15,10 @@ export interface TableOptions {
   readonly hasHeading?: boolean;
 }
 
-/** Lines of a table. On a terminal that is too narrow the widest columns are shortened. */
+/**
+ * Lines of a table. On a terminal that is too narrow the widest columns are shortened, the first one only as far as what differs in it still looks different:
+ * there are the names.
+ */
 export async function table(
   headings: readonly string[],
   rows: readonly (readonly string[])[],
@@ -30,6 +33,7 @@ export async function table(
         hasHeading ? measure.width(name) : 0,
       ),
     ),
+    headings.map((_, column) => (column === 0 && width !== undefined ? distinctWidth(cells, measure) : MIN_WIDTH)),
     width,
   );
   const line = (row: readonly string[]): string =>
@@ -41,15 +45,24 @@ export async function table(
   return [...(hasHeading ? [heading(line(headings))] : []), ...lines].map((each) => `${each}\n`).join("");
 }
 
+/** The narrowest width at which no two different texts of the first column look the same. */
+function distinctWidth(cells: readonly (readonly string[])[], measure: TextMeasure): number {
+  const texts = [...new Set(cells.map(([first = ""]) => first))];
+  let width = MIN_WIDTH;
+  while (new Set(texts.map((text) => measure.shortened(text, width))).size < texts.length) width++;
+  return width;
+}
+
 /** Takes from the widest columns what is too much. */
-function fitted(natural: readonly number[], width: number | undefined): number[] {
+function fitted(natural: readonly number[], least: readonly number[], width: number | undefined): number[] {
   const widths = [...natural];
   if (width === undefined) return widths;
   let excess = widths.reduce((sum, each) => sum + each, GAP.length * (widths.length - 1)) - width;
   while (excess > 0) {
-    const widest = Math.max(...widths);
-    if (widest <= MIN_WIDTH) break;
-    widths[widths.lastIndexOf(widest)] = widest - 1;
+    const widest = Math.max(...widths.filter((each, column) => each > (least[column] ?? MIN_WIDTH)));
+    if (widest === Number.NEGATIVE_INFINITY) break;
+    const column = widths.findLastIndex((each, index) => each === widest && each > (least[index] ?? MIN_WIDTH));
+    widths[column] = widest - 1;
     excess--;
   }
   return widths;

@@ -7,7 +7,7 @@ export interface TextMeasure {
   width(text: string): number;
   /** With blanks behind it. */
   padded(text: string, width: number): string;
-  /** The beginning of a text that is too wide, with `…`. */
+  /** Beginning and end of a text that is too wide, with `…` between them: many names differ in their end only. */
   shortened(text: string, width: number): string;
 }
 
@@ -24,16 +24,23 @@ function measureBy(measure: (text: string) => number): TextMeasure {
     padded: (text, wanted) => text + " ".repeat(Math.max(wanted - width(text), 0)),
     shortened: (text, wanted) => {
       if (width(text) <= wanted) return text;
-      if (ASCII.test(text)) return `${text.slice(0, wanted - 1)}…`;
-      let part = "";
-      let used = 0;
-      for (const { segment } of new Intl.Segmenter().segment(text)) {
-        const next = width(segment);
-        if (used + next > wanted - 1) break;
-        part += segment;
-        used += next;
-      }
-      return `${part}…`;
+      const room = Math.max(wanted - 1, 0);
+      const atEnd = Math.floor(room / 2);
+      if (ASCII.test(text)) return `${text.slice(0, room - atEnd)}…${text.slice(text.length - atEnd)}`;
+      const segments = [...new Intl.Segmenter().segment(text)].map(({ segment }) => segment);
+      const beginning = fitting(segments, room - atEnd, width);
+      const end = fitting(segments.toReversed(), atEnd, width).toReversed();
+      return `${beginning.join("")}…${end.join("")}`;
     },
   };
+}
+
+/** The first segments, as many as fit. */
+function fitting(segments: readonly string[], room: number, width: (text: string) => number): string[] {
+  let used = 0;
+  const end = segments.findIndex((segment) => {
+    used += width(segment);
+    return used > room;
+  });
+  return segments.slice(0, end === -1 ? segments.length : end);
 }
