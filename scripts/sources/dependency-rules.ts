@@ -110,9 +110,14 @@ function operatorRules(entries: readonly Dirent[]): DependencyRule[] {
 function resourceRules(): DependencyRule[] {
   const src = "packages/resources/src/";
   const plans = ["plan", "ownership", "references"].map((name) => `${src}entity/${name}.ts`);
-  const values = [`${src}amount.ts`, `${src}group.ts`];
+  const values = ["amount", "group", "json-object"].map((name) => `${src}${name}.ts`);
   return [
-    ...plans.map((from) => ({ from, may: plans, packages: ["node:crypto"], why: "plans are pure: no I/O" })),
+    ...plans.map((from) => ({
+      from,
+      may: [...plans, ...values],
+      packages: ["node:crypto"],
+      why: "plans are pure: no I/O",
+    })),
     ...values.map((from) => ({ from, may: [], packages: [], why: "names and amounts are values" })),
     {
       from: `${src}entity/`,

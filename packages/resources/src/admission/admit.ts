@@ -1,5 +1,6 @@
 import type { StructuralNode } from "../crd/crd.ts";
-import { fieldOf, isObject, itemOf, type Position, type Problem, schemaOf, TOP } from "./position.ts";
+import { isObject } from "../json-object.ts";
+import { fieldOf, itemOf, type Position, type Problem, schemaOf, TOP } from "./position.ts";
 import { brokenRules } from "./rules.ts";
 
 export type { ObjectPath, Problem } from "./position.ts";

@@ -18,9 +18,6 @@ export interface Problem {
   readonly known?: readonly string[];
 }
 
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** The schema of a field, and whether it is declared by its name: `constructor` is no field of every object. */
 export function schemaOf(
   node: StructuralNode,

@@ -2,7 +2,8 @@ import { type CelInput, CelScalar, celEnv, celFunc, celMethod, isCelError, parse
 import { amountOf } from "../amount.ts";
 import type { StructuralNode } from "../crd/crd.ts";
 import type { CelRule } from "../fields/cel.ts";
-import { fieldOf, isObject, itemOf, type Position, type Problem, schemaOf } from "./position.ts";
+import { isObject } from "../json-object.ts";
+import { fieldOf, itemOf, type Position, type Problem, schemaOf } from "./position.ts";
 
 /** Adds the rules of the schema that the value breaks. Its form must fit the schema. */
 export function brokenRules(

@@ -1,3 +1,4 @@
+import { isObject } from "../json-object.ts";
 import {
   isOfNamespace,
   mergedTags,
@@ -293,10 +294,6 @@ export function sameJson(wanted: unknown, found: unknown): boolean {
   if (!isObject(wanted) || !isObject(found)) return false;
   const keys = new Set([...Object.keys(wanted), ...Object.keys(found)]);
   return [...keys].every((key) => sameJson(wanted[key], found[key]));
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Hex digits without what people put between them. */

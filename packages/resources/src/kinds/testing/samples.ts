@@ -1,4 +1,5 @@
 import { API_VERSION } from "../../group.ts";
+import { isObject } from "../../json-object.ts";
 
 /** A manifest as a user writes it. */
 export interface Manifest {
@@ -38,9 +39,6 @@ export function sample(kind: string, changes: Spec = {}, name = "sample"): Manif
   const spec = merge(SPECS[kind] ?? {}, changes) as Spec;
   return { apiVersion: API_VERSION, kind, metadata: { name, namespace: "default" }, spec };
 }
-
-const isObject = (value: unknown): value is Spec =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 function merge(base: unknown, changes: unknown): unknown {
   if (!isObject(base) || !isObject(changes)) return changes;

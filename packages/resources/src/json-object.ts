@@ -1,0 +1,4 @@
+/** Is it an object as JSON has it, no list? */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
