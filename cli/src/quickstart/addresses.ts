@@ -3,12 +3,11 @@ import { randomBytes } from "node:crypto";
 import { createSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { once } from "node:events";
-import { connect, createServer, isIP, type Socket } from "node:net";
+import { connect, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 import { CommandError, UsageError } from "../errors.ts";
+import { HeldPorts } from "./held-ports.ts";
 
-/** Ports that are looked through for a free one. */
-const TRIES = 100;
 const CONNECT_MS = 3_000;
 /** Of documentation (RFC 5737, RFC 3849): a route to it is the one to the rest of the world, and nothing is sent. */
 const ANYWHERE = ["192.0.2.1", "2001:db8::1"];
@@ -55,59 +54,33 @@ export function isLoopback(host: string): boolean {
 
 /** The first free port from `first` on. Those that are taken already do not count as tries. @throws CommandError */
 export async function freePortFrom(first: number, taken: readonly number[] = []): Promise<number> {
-  let port = first;
-  for (let tries = 0; tries < TRIES && port < 65_536; port++) {
-    if (taken.includes(port)) continue;
-    if ((await whyNotFree(port)) === undefined) return port;
-    tries++;
-  }
-  throw new CommandError(`no port from ${first} to ${port - 1} is free: end a program that listens on one of them`);
+  const ports = new HeldPorts();
+  const port = await ports.holdFrom(first, taken);
+  await ports.releaseAll();
+  return port;
 }
 
 /** Why a port of this machine cannot be listened on; undefined where it can. */
 export async function whyNotFree(port: number): Promise<string | undefined> {
-  const server = createServer();
-  try {
-    const listening = once(server, "listening");
-    server.listen(port);
-    await listening;
-    return undefined;
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === "EADDRINUSE") return "another program listens there";
-    return code === "EACCES" ? "ports below 1024 are for root" : message;
-  } finally {
-    await new Promise((resolve) => server.close(resolve));
-  }
+  const ports = new HeldPorts();
+  const why = await ports.hold(port);
+  await ports.releaseAll();
+  return why;
 }
 
-/** Checks that the host leads to this machine, by a connection to a free port. @throws CommandError where it does not */
-export async function checkLeadsHere(host: string, port: number): Promise<void> {
+/** Checks that the host leads to this machine, by a connection to a port that is held. @throws CommandError where it does not */
+export async function checkLeadsHere(host: string, port: number, ports: HeldPorts): Promise<void> {
   const hint = "choose a name or an address of this machine with --host";
   const { address } = await lookup(host).catch(() => {
     throw new CommandError(`the host name ${host} cannot be resolved on this machine: ${hint}`);
   });
   const greeting = randomBytes(16).toString("hex");
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on("error", () => undefined).end(greeting);
-  });
-  const listening = once(server, "listening");
-  server.listen(port);
-  await listening;
-  try {
-    const heard = await greetingOf(address, port);
-    if (heard !== greeting) {
-      const place = address === host ? host : `${host} (${address})`;
-      throw new CommandError(
-        `${place} does not lead to this machine: a connection to its port ${port} did not arrive here; ${hint}`,
-      );
-    }
-  } finally {
-    for (const socket of sockets) socket.destroy();
-    await new Promise((resolve) => server.close(resolve));
-  }
+  const heard = await ports.greeting(port, greeting, () => greetingOf(address, port));
+  if (heard === greeting) return;
+  const place = address === host ? host : `${host} (${address})`;
+  throw new CommandError(
+    `${place} does not lead to this machine: a connection to its port ${port} did not arrive here; ${hint}`,
+  );
 }
 
 async function greetingOf(host: string, port: number): Promise<string> {

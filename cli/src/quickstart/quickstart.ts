@@ -6,10 +6,11 @@ import { CommandError, UsageError } from "../errors.ts";
 import type { ApiCaller } from "../network/api-caller.ts";
 import { withNetwork } from "../network/open-network.ts";
 import { settingsFolder } from "../network/own-files.ts";
-import { accepts, checkLeadsHere, freePortFrom, ownAddress, whyNotFree } from "./addresses.ts";
+import { accepts, checkLeadsHere, freePortFrom, ownAddress } from "./addresses.ts";
 import { ensurePassword, saveLogin } from "./administrator.ts";
 import { initController, startController } from "./controller-program.ts";
 import type { Exposure, ServedFolder } from "./exposure.ts";
+import { HeldPorts } from "./held-ports.ts";
 import {
   ensureMachine,
   ensurePolicies,
@@ -74,13 +75,17 @@ async function runNetwork(
   const { signal: stop } = context;
   const started = (program: SupervisedProgram): void => watch(program, `; ${places.logFile(program.name)}`);
   const before = await readState(places.folder);
-  const state = before === undefined ? await newState(options, places) : kept(before, options);
+  // Two runs that begin at the same moment choose different ports.
+  const ports = new HeldPorts();
+  atEnd(() => void ports.releaseAll());
+  const state = before === undefined ? await newState(options, places, ports) : kept(before, options);
   say(`${before === undefined ? "new network" : "network"} in ${places.folder}, for others at ${state.host}`);
   const { host } = state;
   await ensurePassword(places);
-  await checkPorts(state, places);
-  if (before !== undefined) await warnOfHost(before, places, say);
+  await checkPorts(state, places, ports);
+  if (before !== undefined) await warnOfHost(before, places, ports, say);
   await initController(state, places, setup);
+  await ports.release(state.controllerPort);
   await startController(state, places, stop, started);
   say(`controller ready at https://${formatHostPort({ host, port: state.controllerPort })}`);
   const network = await saveLogin(state, places, setup, context);
@@ -94,6 +99,7 @@ async function runNetwork(
     const ofFolders = served.map(({ name, port }) => exposureOfFolder(name, port));
     for (const exposure of [...options.exposures, ...ofFolders]) await ensureService(exposure, caller);
     await enrollRouter(state, places, caller, setup);
+    await ports.release(state.routerPort);
     await startRouter(state, places, caller, stop, started);
     say(`router ready at tls:${formatHostPort({ host, port: state.routerPort })}`);
     await writeState(places.folder, { ...state, served, isComplete: true });
@@ -138,25 +144,28 @@ async function complete(caller: ApiCaller): Promise<void> {
   for (const machine of MACHINES) await ensureMachine(machine, caller);
 }
 
-async function newState({ host, port, routerPort }: QuickstartOptions, { folder }: Places): Promise<NetworkState> {
+async function newState(
+  { host, port, routerPort }: QuickstartOptions,
+  { folder }: Places,
+  ports: HeldPorts,
+): Promise<NetworkState> {
   if (port !== undefined && port === routerPort)
     throw new UsageError("--port and --router-port must differ: controller and router are two programs");
-  const controllerPort = port ?? (await freePortFrom(CONTROLLER_PORT, routerPort === undefined ? [] : [routerPort]));
   for (const [option, wanted] of [
     ["--port", port],
     ["--router-port", routerPort],
   ] as const) {
-    const why = wanted === undefined ? undefined : await whyNotFree(wanted);
+    const why = wanted === undefined ? undefined : await ports.hold(wanted);
     if (why !== undefined) throw new CommandError(`${option} ${wanted} cannot be used: ${why}`);
   }
   const state = {
     host: host ?? (await ownAddress()),
-    controllerPort,
-    routerPort: routerPort ?? (await freePortFrom(ROUTER_PORT, [controllerPort])),
+    controllerPort: port ?? (await ports.holdFrom(CONTROLLER_PORT)),
+    routerPort: routerPort ?? (await ports.holdFrom(ROUTER_PORT)),
     isComplete: false,
     served: [],
   };
-  await checkLeadsHere(state.host, controllerPort);
+  await checkLeadsHere(state.host, state.controllerPort, ports);
   await writeState(folder, state);
   return state;
 }
@@ -177,14 +186,14 @@ function kept(state: NetworkState, { host, port, routerPort, folder }: Quickstar
   return state;
 }
 
-/** Programs of an earlier run that was killed may have the ports; they are stopped later. */
-async function checkPorts(state: NetworkState, { pidFile }: Places): Promise<void> {
+/** Takes the ports. Programs of an earlier run that was killed may have them; they are stopped later. */
+async function checkPorts(state: NetworkState, { pidFile }: Places, ports: HeldPorts): Promise<void> {
   for (const [program, port] of [
     ["controller", state.controllerPort],
     ["router", state.routerPort],
   ] as const) {
-    if ((await earlierProgram(pidFile(program))) !== undefined) continue;
-    const why = await whyNotFree(port);
+    if (ports.has(port) || (await earlierProgram(pidFile(program))) !== undefined) continue;
+    const why = await ports.hold(port);
     if (why !== undefined)
       throw new CommandError(`the ${program} of this network has port ${port}, and ${why}: stop that program first`);
   }
@@ -194,10 +203,11 @@ async function checkPorts(state: NetworkState, { pidFile }: Places): Promise<voi
 async function warnOfHost(
   { host, controllerPort }: NetworkState,
   { pidFile }: Places,
+  ports: HeldPorts,
   say: (line: string) => void,
 ): Promise<void> {
   if ((await earlierProgram(pidFile("controller"))) !== undefined) return;
-  await checkLeadsHere(host, controllerPort).catch((error: CommandError) =>
+  await checkLeadsHere(host, controllerPort, ports).catch((error: CommandError) =>
     say(`warning: other machines may not reach this one any more: ${error.message.split(";")[0]}`),
   );
 }

@@ -221,6 +221,22 @@ describe("a quick start", () => {
     expect(await accepts(Number(ports[0]))).toBe(false);
   }, 60_000);
 
+  it("that begins at the same moment as another one has ports of its own", async () => {
+    const runs = ["first", "second"].map((name) =>
+      programOf(name, ["quickstart", "--dir", inFolder(name), "--host", "localhost"]),
+    );
+    try {
+      const ready = await Promise.all(
+        runs.map(async (run) => [await run.line(/^controller ready/), await run.line(/^router ready/)]),
+      );
+      const chosen = ready.flat().map((line) => /:(\d+)$/.exec(line)?.[1]);
+      expect(new Set(chosen).size).toBe(4);
+      await Promise.all(runs.map((run) => run.line(/^The network runs/)));
+    } finally {
+      await Promise.all(runs.map((run) => run.stop()));
+    }
+  }, 120_000);
+
   it("says what of its arguments cannot be used, and makes nothing", async () => {
     const [port = "", routerPort = ""] = ports;
     const taken = String((web.address() as AddressInfo).port);
