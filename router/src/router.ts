@@ -117,7 +117,7 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   const readiness = new Readiness(controllers);
   await web(context, { health: checks, readiness, metrics, version: o.version });
   const quiesce = quiescing(context, controllers);
-  const { online, renewal } = await joinNetwork(context, { controllers, extend: o.extend === true });
+  const { online, renewal } = await joinNetwork(context, { controllers, control, extend: o.extend === true });
   if (o.agent !== undefined) {
     debugSignals(context, { forwarder, endCpuProfile });
     await agent(context, {

@@ -3,6 +3,8 @@ import type { RouterConfig } from "@sallyport/router-config";
 import { formatAddress } from "@sallyport/wire";
 import { missingNames } from "../config/certificate-names.ts";
 import { noController, RouterStartError } from "../config/start-rules/rules.ts";
+import type { Control } from "../control/control.ts";
+import { ConfiguredAddresses } from "../control/controllers/configured-addresses.ts";
 import { ControllerAddresses } from "../control/controllers/controller-addresses.ts";
 import { type Controllers, firstController } from "../control/controllers/controllers.ts";
 import { readEndpointsFile } from "../control/controllers/endpoints-file.ts";
@@ -42,12 +44,16 @@ export async function endpointsOf(o: Pick<Assembly, "config" | "configFile" | "b
  */
 export async function joinNetwork(
   context: Assembly,
-  o: { controllers: Controllers; extend: boolean },
+  o: { controllers: Controllers; control: Control; extend: boolean },
 ): Promise<{ online: Promise<void>; renewal: CertificateRenewal }> {
   const { config, identity, log, stops } = context;
-  const { controllers } = o;
+  const { controllers, control } = o;
   const { endpoints, endpointsFile } = await endpointsOf(context);
-  new ControllerAddresses({ controllers, endpointsFile, log });
+  const addresses = new ControllerAddresses({ controllers, endpointsFile, endpoints, log });
+  control.onModelRestarted(() => addresses.forgetIndex());
+  const configured = config.ctrl.endpoints;
+  const wayBack = new ConfiguredAddresses({ controllers, configured, announced: () => addresses.announced, log });
+  stops.push(() => wayBack.close());
   const missing = missingNames(config.csr, identity.current);
   if (missing.length > 0) log.info({ missing }, "the certificate lacks names of csr.sans: it will be renewed");
   const renewal = certificateRenewal(context, controllers, o.extend || missing.length > 0);

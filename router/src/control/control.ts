@@ -146,6 +146,11 @@ export class Control implements ControlPlane {
     return this.#access;
   }
 
+  /** The controllers count their changes anew, which they do after their database was replaced. */
+  onModelRestarted(callback: () => void): Unsubscribe {
+    return this.#dataModel.onRestarted(callback);
+  }
+
   apiSessions(): ApiSessionRecord[] {
     return this.#apiSessions.all();
   }

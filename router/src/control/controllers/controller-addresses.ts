@@ -1,3 +1,4 @@
+import { SerialQueue } from "@sallyport/async";
 import {
   type Address,
   ControlType,
@@ -13,6 +14,8 @@ import { writeEndpointsFile } from "./endpoints-file.ts";
 export interface ControllerAddressesOptions {
   readonly controllers: Controllers;
   readonly endpointsFile: string;
+  /** The addresses that are dialed first. */
+  readonly endpoints: readonly Address[];
   readonly log: Logger;
 }
 
@@ -25,12 +28,16 @@ const NEW_ADDRESS = 1;
  */
 export class ControllerAddresses {
   readonly #o: ControllerAddressesOptions;
+  #announced: readonly Address[];
   #index = 0n;
   #leader: string | undefined;
+  /** Changes are written one after the other. */
+  readonly #writes = new SerialQueue();
   #written: Promise<void> = Promise.resolve();
 
   constructor(options: ControllerAddressesOptions) {
     this.#o = options;
+    this.#announced = options.endpoints;
     const { controllers } = options;
     controllers.handle(ControlType.Settings, (message) => {
       const { data } = decodeControl(ctrlPb.SettingsSchema, message.body);
@@ -40,11 +47,13 @@ export class ControllerAddresses {
     controllers.handle(ControlType.UpdateCtrlAddresses, (message, controller) => {
       const update = decodeControl(ctrlPb.UpdateCtrlAddressesSchema, message.body);
       // Controllers of 2.x name every endpoint by controller; the plain list is for older routers.
-      const named = update.controllers.flatMap(({ endpoints }) => endpoints.map(({ address }) => address));
-      const addresses = named.length > 0 ? named : update.addresses;
+      const owners = update.controllers.flatMap(({ id, endpoints }) =>
+        endpoints.map(({ address }) => [address, id] as const),
+      );
+      const addresses = owners.length > 0 ? owners.map(([address]) => address) : update.addresses;
       if (addresses.length === 0 || !this.#advance(update.index)) return;
       if (update.isLeader) this.#leader = controller.id;
-      this.#replace(addresses);
+      this.#replace(addresses, new Map(owners));
     });
     controllers.handle(ControlType.UpdateClusterLeader, (message, controller) => {
       if (this.#advance(decodeControl(ctrlPb.UpdateClusterLeaderSchema, message.body).index))
@@ -55,6 +64,16 @@ export class ControllerAddresses {
   /** Id of the controller that leads its cluster, once one said so. */
   get leader(): string | undefined {
     return this.#leader;
+  }
+
+  /** The addresses announced last; before an announcement those that were dialed first. */
+  get announced(): readonly Address[] {
+    return this.#announced;
+  }
+
+  /** The controllers count anew: their database was replaced by another. */
+  forgetIndex(): void {
+    this.#index = 0n;
   }
 
   /** Resolves when the last change is in the file. */
@@ -68,23 +87,36 @@ export class ControllerAddresses {
     return true;
   }
 
-  #replace(texts: readonly string[]): void {
+  /** @param named id of the controller that answers at an address, where it is said */
+  #replace(texts: readonly string[], named: ReadonlyMap<string, string> = new Map()): void {
     const { controllers, endpointsFile, log } = this.#o;
     const endpoints: Address[] = [];
+    const owners = new Map<string, string>();
     for (const text of texts) {
       try {
-        endpoints.push(parseAddress(text));
+        const address = parseAddress(text);
+        endpoints.push(address);
+        const owner = named.get(text);
+        if (owner !== undefined && owner !== "") owners.set(formatAddress(address), owner);
       } catch (error) {
         log.warn({ address: text, err: error }, "a controller announced an address that cannot be used");
       }
     }
     if (endpoints.length === 0) return;
-    const list = endpoints.map(formatAddress);
-    if (list.toSorted().join() === controllers.endpoints.toSorted().join()) return;
-    log.info({ endpoints: list }, "the controllers' addresses changed");
-    this.#written = writeEndpointsFile(endpointsFile, endpoints).catch((error: unknown) => {
-      log.error({ endpointsFile, err: error }, "the controllers' new addresses could not be saved");
-    });
-    controllers.setEndpoints(endpoints);
+    const before = textOf(this.#announced);
+    this.#announced = endpoints;
+    if (textOf(endpoints) !== before) {
+      log.info({ endpoints: endpoints.map(formatAddress) }, "the controllers' addresses changed");
+      this.#written = this.#writes
+        .run(() => writeEndpointsFile(endpointsFile, endpoints))
+        .catch((error: unknown) => {
+          log.error({ endpointsFile, err: error }, "the controllers' new addresses could not be saved");
+        });
+    }
+    controllers.setEndpoints(endpoints, owners);
   }
+}
+
+function textOf(endpoints: readonly Address[]): string {
+  return endpoints.map(formatAddress).toSorted().join();
 }

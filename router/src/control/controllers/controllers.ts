@@ -19,6 +19,7 @@ import {
 } from "@sallyport/wire";
 import { ControlError, NoControllerError } from "../errors.ts";
 import { ControllerConnection } from "./controller-connection.ts";
+import { ControllerEndpoints } from "./controller-endpoints.ts";
 
 type ControlHandler = (message: Message, controller: ControllerConnection) => void | Promise<void>;
 
@@ -47,7 +48,8 @@ export interface ControllersOptions {
 }
 
 const FIRST_RETRY_MS = 50;
-const MAX_RETRY_MS = 300_000;
+/** Before the first connection: soon enough for a controller that joins, is restarted elsewhere, or starts after its routers. */
+const MAX_RETRY_MS = 30_000;
 /** Within the time that a controller which was restarted has dials wait for its routers (docs/protocol/fabric.md, "Restart"). */
 const RECONNECT_MS = 3000;
 
@@ -58,9 +60,7 @@ const RECONNECT_MS = 3000;
 export class Controllers {
   readonly #options: ControllersOptions;
   readonly #log: Logger;
-  readonly #dialers = new Map<string, ReconnectingDialer>();
-  /** Addresses that are announced and not dialled, because an operator said so. */
-  readonly #suspended = new Set<string>();
+  readonly #endpoints = new ControllerEndpoints((address) => this.#dialer(address));
   readonly #live = new Map<string, ControllerConnection>();
   readonly #seen = new Set<string>();
   readonly #handlers = new Map<number, ControlHandler>();
@@ -89,35 +89,27 @@ export class Controllers {
     this.#disconnected.add(listener);
   }
 
-  /** Dials what is new and closes what is no longer listed. */
-  setEndpoints(endpoints: readonly Address[]): void {
+  /**
+   * Dials what is new and closes what is no longer listed.
+   *
+   * @param owners id of the controller that answers at an address (as `formatAddress` writes it), as far as it is known
+   */
+  setEndpoints(endpoints: readonly Address[], owners: ReadonlyMap<string, string> = new Map()): void {
     if (this.#stopped) return;
-    const wanted = new Map(endpoints.map((address) => [formatAddress(address), address]));
-    for (const [text, dialer] of this.#dialers) {
-      if (wanted.has(text)) continue;
-      this.#dialers.delete(text);
-      this.#stopDialer(dialer, new Error("the controller's address is no longer announced"));
-    }
-    for (const text of wanted.keys()) {
-      if (!this.#dialers.has(text) && !this.#suspended.has(text)) this.#dial(text);
-    }
+    this.#endpoints.replace(endpoints.map(formatAddress), owners, (id) => this.#live.has(id));
   }
 
   /** Closes the channel to the controller at `address` and dials it no more until {@link resume}. */
   suspend(address: string): void {
-    this.#suspended.add(address);
-    const dialer = this.#dialers.get(address);
-    this.#dialers.delete(address);
-    if (dialer !== undefined)
-      this.#stopDialer(dialer, new Error("an operator of this router disconnected the controller"));
+    this.#endpoints.suspend(address);
   }
 
   resume(address: string): void {
-    if (this.#suspended.delete(address) && !this.#stopped) this.#dial(address);
+    if (!this.#stopped) this.#endpoints.resume(address);
   }
 
   get endpoints(): string[] {
-    return [...this.#dialers.keys()];
+    return this.#endpoints.addresses;
   }
 
   all(): ControllerConnection[] {
@@ -212,8 +204,7 @@ export class Controllers {
 
   stop(): void {
     this.#stopped = true;
-    for (const dialer of this.#dialers.values()) this.#stopDialer(dialer);
-    this.#dialers.clear();
+    this.#endpoints.stop();
   }
 
   #send(controller: ControllerConnection, out: Outgoing): boolean {
@@ -228,14 +219,9 @@ export class Controllers {
     return true;
   }
 
-  #stopDialer(dialer: ReconnectingDialer, reason?: Error): void {
-    dialer.current?.close(reason);
-    void dialer.stop();
-  }
-
-  #dial(address: string): void {
+  #dialer(address: string): ReconnectingDialer {
     const { identity, hello, localAddress, connectTimeoutMs, limits, proxy } = this.#options;
-    const dialer = new ReconnectingDialer({
+    return new ReconnectingDialer({
       address,
       // Getters, because every attempt reads them again: a certificate may have been renewed since.
       get identity() {
@@ -254,13 +240,11 @@ export class Controllers {
       maxDelayMs: MAX_RETRY_MS,
       retryMs: this.#options.retryMs ?? RECONNECT_MS,
       log: this.#log,
-      onChannel: (channel) => this.#accept(channel, address, dialer),
+      onChannel: (channel) => this.#accept(channel, address),
     });
-    this.#dialers.set(address, dialer);
-    dialer.start();
   }
 
-  #accept(channel: Channel, address: string, dialer: ReconnectingDialer): void {
+  #accept(channel: Channel, address: string): void {
     let version: ReturnType<typeof parseVersionInfo>;
     try {
       version = parseVersionInfo(channel.result.getString(ControlHello.Version) ?? "");
@@ -273,10 +257,11 @@ export class Controllers {
     const other = this.#live.get(controller.id);
     if (other !== undefined && !other.channel.isClosed && other.address !== address) {
       this.#log.info({ address, controllerId: controller.id, via: other.address }, "controller is already connected");
-      this.#stopDialer(dialer, new Error("this controller is already connected by another address"));
+      this.#endpoints.isAnother(address, controller.id);
       return;
     }
     this.#live.set(controller.id, controller);
+    this.#endpoints.connected(address, controller.id);
     for (const [contentType, handler] of this.#handlers) {
       channel.handle(contentType, (message) => handler(message, controller));
     }
@@ -296,7 +281,10 @@ export class Controllers {
   }
 
   #closed(controller: ControllerConnection, reason: Error | undefined): void {
-    if (this.#live.get(controller.id) === controller) this.#live.delete(controller.id);
+    if (this.#live.get(controller.id) === controller) {
+      this.#live.delete(controller.id);
+      if (!this.#stopped) this.#endpoints.lost(controller.id);
+    }
     const fields = { controllerId: controller.id, address: controller.address, reason: reason?.message };
     if (this.#stopped) this.#log.debug(fields, "control channel closed");
     else this.#log.warn(fields, "lost the controller; dialling again");

@@ -17,6 +17,7 @@ import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { endpointsOf } from "../../assembly/membership.ts";
 import { ScriptedController, testControllers } from "../../testing/scripted-controller.ts";
+import { ConfiguredAddresses } from "./configured-addresses.ts";
 import { ControllerAddresses } from "./controller-addresses.ts";
 import type { Controllers } from "./controllers.ts";
 import { readEndpointsFile } from "./endpoints-file.ts";
@@ -82,7 +83,7 @@ describe("the addresses of a cluster", () => {
 
   it("are dialled as they are announced, and remembered for the next start", async () => {
     const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
-    const addresses = new ControllerAddresses({ controllers, endpointsFile: file(), log });
+    const addresses = new ControllerAddresses({ controllers, endpointsFile: file(), endpoints: [one.address], log });
     controllers.setEndpoints([one.address]);
     await announce(one, [text(one), text(two)], 5n, true);
     await expect.poll(connectedTo).toEqual(["ctrl1", "ctrl2"]);
@@ -107,7 +108,7 @@ describe("the addresses of a cluster", () => {
 
   it("are those that are named by controller, when they are", async () => {
     const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
-    new ControllerAddresses({ controllers, endpointsFile: file(), log });
+    new ControllerAddresses({ controllers, endpointsFile: file(), endpoints: [one.address], log });
     controllers.setEndpoints([one.address]);
     const detail = (each: ScriptedController, id: string) => ({
       id,
@@ -123,9 +124,55 @@ describe("the addresses of a cluster", () => {
     await expect.poll(connectedTo).toEqual(["ctrl1", "ctrl2"]);
   });
 
+  it("name the controller that answers there, so that a second address of one is not dialed in vain", async () => {
+    const [one, two, other] = [await controller("ctrl1"), await controller("ctrl2"), await controller("ctrl1")];
+    new ControllerAddresses({ controllers, endpointsFile: file(), endpoints: [one.address], log });
+    controllers.setEndpoints([one.address]);
+    await expect.poll(connectedTo).toEqual(["ctrl1"]);
+    const body = encodeControl(ctrlPb.UpdateCtrlAddressesSchema, {
+      index: 1n,
+      controllers: [
+        { id: "ctrl1", endpoints: [{ address: text(one) }, { address: text(other) }] },
+        { id: "ctrl2", endpoints: [{ address: text(two) }] },
+      ],
+    });
+    (await one.channel()).send({ contentType: ControlType.UpdateCtrlAddresses, body });
+    await expect.poll(connectedTo).toEqual(["ctrl1", "ctrl2"]);
+    expect(other.hellos).toEqual([]);
+  });
+
+  it("count anew after the controllers' database was replaced", async () => {
+    const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
+    const first = { controllers, endpointsFile: file(), endpoints: [one.address], log };
+    const addresses = new ControllerAddresses(first);
+    controllers.setEndpoints([one.address]);
+    await announce(one, [text(one), "tls:127.0.0.1:1"], 900n);
+    await expect.poll(() => controllers.endpoints).toHaveLength(2);
+    await announce(one, [text(one)], 2n);
+    addresses.forgetIndex();
+    await announce(one, [text(one), text(two)], 3n);
+    await expect.poll(connectedTo).toEqual(["ctrl1", "ctrl2"]);
+  });
+
+  it("are joined by those of the configuration when none of them answers, until one does or others are announced", async () => {
+    const [gone, there] = [await controller("ctrl1"), await controller("ctrl2")];
+    await gone.close();
+    const announced = [gone.address];
+    const wayBack = new ConfiguredAddresses({
+      ...{ controllers, configured: [gone.address, there.address], log, patienceMs: 100 },
+      announced: () => announced,
+    });
+    controllers.setEndpoints(announced);
+    await expect.poll(connectedTo).toEqual(["ctrl2"]);
+    scripted.push(await ScriptedController.start(identities[0]!, "ctrl1", gone.address.port));
+    await expect.poll(connectedTo, { timeout: 10_000 }).toEqual(["ctrl1"]);
+    expect(controllers.endpoints).toEqual([text(gone)]);
+    wayBack.close();
+  });
+
   it("may be one new address, too", async () => {
     const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
-    new ControllerAddresses({ controllers, endpointsFile: file(), log });
+    new ControllerAddresses({ controllers, endpointsFile: file(), endpoints: [one.address], log });
     controllers.setEndpoints([one.address]);
     const body = encodeControl(ctrlPb.SettingsSchema, { data: { 1: Buffer.from(text(two)) } });
     (await one.channel()).send({ contentType: ControlType.Settings, body });
@@ -135,7 +182,7 @@ describe("the addresses of a cluster", () => {
   it("are used even when they cannot be saved, which is told", async () => {
     const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
     await writeFile(join(dir, "state"), "in the way");
-    const addresses = new ControllerAddresses({ controllers, endpointsFile: file(), log });
+    const addresses = new ControllerAddresses({ controllers, endpointsFile: file(), endpoints: [one.address], log });
     controllers.setEndpoints([one.address]);
     await announce(one, [text(one), text(two)], 1n);
     await expect.poll(connectedTo).toEqual(["ctrl1", "ctrl2"]);
@@ -163,7 +210,7 @@ describe("the addresses of a cluster", () => {
 });
 
 describe("several controllers", () => {
-  it("that are the same by two addresses are one: the second is left and not dialled again", async () => {
+  it("that are the same by two addresses are one: the second rests until the first is lost", async () => {
     const [one, twin] = [await controller("ctrl1"), await controller("ctrl1")];
     controllers.setEndpoints([one.address]);
     await one.connections(1);
@@ -171,12 +218,33 @@ describe("several controllers", () => {
     controllers.setEndpoints([one.address, twin.address]);
     await twin.connections(1);
     await expect.poll(() => twin.hellos[0]?.isClosed).toBe(true);
-    // A dialer that had not given up would be there again after 50 ms.
-    one.hellos[0]?.close();
-    await one.connections(2);
-    await expect.poll(connectedTo).toEqual(["ctrl1"]);
-    expect([one.hellos.length, twin.hellos.length]).toEqual([2, 1]);
     expect(controllers.all()[0]?.address).toBe(text(one));
+    expect(controllers.endpoints).toEqual([text(one), text(twin)]);
+    // It moves: nothing answers at its first address any more, and nobody announces that.
+    await one.close();
+    one.hellos[0]?.close();
+    await expect.poll(() => controllers.all()[0]?.address).toBe(text(twin));
+    expect(one.hellos).toHaveLength(1);
+  });
+
+  it("with an address that is known to be another one's: it is not dialed as long as that one is connected", async () => {
+    const [one, twin] = [await controller("ctrl1"), await controller("ctrl1")];
+    controllers.setEndpoints([one.address]);
+    await expect.poll(connectedTo).toEqual(["ctrl1"]);
+    controllers.setEndpoints([one.address, twin.address], new Map([[text(twin), "ctrl1"]]));
+    await one.close();
+    one.hellos[0]?.close();
+    await twin.connections(1);
+    await expect.poll(() => controllers.all()[0]?.address).toBe(text(twin));
+    // An operator's word holds for all addresses of a controller.
+    controllers.suspend(text(twin));
+    await expect.poll(connectedTo).toEqual([]);
+    const back = await ScriptedController.start(identities[0]!, "ctrl1", one.address.port);
+    scripted.push(back);
+    expect(controllers.endpoints).toEqual([]);
+    controllers.resume(text(one));
+    await expect.poll(() => controllers.all()[0]?.address).toBe(text(one));
+    expect([twin.hellos.length, back.hellos.length]).toEqual([1, 1]);
   });
 
   it("of which one is dead: the other serves, and the dead one is taken when it lives", async () => {

@@ -42,6 +42,7 @@ export class DataModelSubscription {
   readonly #o: DataModelOptions;
   readonly #times: typeof times;
   readonly #listeners = new Listeners<[model: NetworkModel, touched: Touched]>();
+  readonly #restarted = new Listeners();
   /** States and changes are taken one after the other, in slices of time. */
   readonly #work = new SerialQueue();
   /** Of controllers that the router is not subscribed to. */
@@ -132,6 +133,11 @@ export class DataModelSubscription {
     return this.#listeners.add(listener);
   }
 
+  /** The controllers count anew: a state came that follows on none before it. */
+  onRestarted(listener: () => void): () => void {
+    return this.#restarted.add(listener);
+  }
+
   position(): { timeline: string; index: string } {
     const { timeline, index } = this.#model;
     return { timeline, index: index.toString() };
@@ -145,6 +151,7 @@ export class DataModelSubscription {
     this.#isFollowing = false;
     this.#leave();
     this.#listeners.clear();
+    this.#restarted.clear();
   }
 
   /** What changes are added to: the state that is still coming, or else the one in force. */
@@ -217,10 +224,13 @@ export class DataModelSubscription {
   }
 
   #putInForce(model: NetworkModel, controller: ControllerConnection): void {
+    const former = this.#model;
+    const { index, timeline } = model;
+    const isRestart = this.#hasModel && (index < former.index || timeline !== former.timeline);
     this.#staged = undefined;
     this.#model = model;
     this.#hasModel = true;
-    const { index, timeline } = model;
+    if (isRestart) this.#restarted.emit();
     this.#o.log.info({ controllerId: controller.id, index: index.toString(), timeline }, "the data model was received");
     const touched = model.takeTouched();
     this.#changed({ identities: "all", sessions: touched.sessions, haveKeysChanged: true });

@@ -448,9 +448,16 @@ describe("the subscription", () => {
     await sendState(first, 5n);
     await until(() => told.length === 1);
     expect(subscription.model.tunnelIdentity("r1")?.services.has("s1")).toBe(true);
+    let restarts = 0;
+    subscription.onRestarted(() => restarts++);
+    await sendState(first, 6n);
+    await until(() => told.length === 2);
+    expect(restarts).toBe(0);
+    told.length = 1;
     const restored = NETWORK.filter((event) => event.model?.case !== "servicePolicyChange");
     await sendState(first, 1n, restored, "restored");
     await until(() => told.length === 2);
+    expect(restarts).toBe(1);
     expect([...(subscription.model.tunnelIdentity("r1")?.services.keys() ?? [])]).toEqual([]);
     expect([subscription.model.index, subscription.model.timeline]).toEqual([1n, "restored"]);
     const body = encodeControl(edgeCtrlPb.DataState_ChangeSetSchema, {
