@@ -2,8 +2,6 @@ import { Listeners } from "@sallyport/async";
 import {
   type ApiSessionRecord,
   ControllerCapability,
-  ControlType,
-  ctrlPb,
   EdgeCtrlType,
   edgeCtrlPb,
   encodeControl,
@@ -15,6 +13,7 @@ import { RouterAccess } from "../access/access.ts";
 import type { Access } from "../access/ports.ts";
 import type { Fault } from "../forwarder/fault-reports.ts";
 import type { WorkPool } from "../metrics/work-pool.ts";
+import { CircuitReports } from "./circuit-reports.ts";
 import { createCircuit, createPlainCircuit, createServiceCircuit, type PlainCircuitRequest } from "./circuits.ts";
 import { ConnectEvents } from "./connect-events.ts";
 import type {
@@ -79,6 +78,7 @@ export class Control implements ControlPlane {
   readonly #removals: TerminatorRemovals;
   readonly #validation: TerminatorValidators;
   readonly #connectEvents: ConnectEvents;
+  readonly #circuits: CircuitReports;
   readonly #rateLimited: ControlOptions["rateLimited"];
   #tunnel: TunnelControl | undefined;
 
@@ -119,6 +119,7 @@ export class Control implements ControlPlane {
       },
       onUnknown: (ids) => this.#removals.add(ids),
     });
+    this.#circuits = new CircuitReports(controllers);
     this.#connectEvents = new ConnectEvents({ controllers, ...o.connectEvents });
     this.inspection = new InspectionRegistry(controllers, log);
     this.inspection.register("router-controllers", () => ({
@@ -146,7 +147,7 @@ export class Control implements ControlPlane {
     return this.#access;
   }
 
-  /** The controllers count their changes anew, which they do after their database was replaced. */
+  /** The controllers number their changes from the start again, which they do after their database was replaced. */
   onModelRestarted(callback: () => void): Unsubscribe {
     return this.#dataModel.onRestarted(callback);
   }
@@ -251,7 +252,7 @@ export class Control implements ControlPlane {
       updatePrecedence: update.precedence !== undefined,
     });
     const contentType = EdgeCtrlType.UpdateTerminatorRequest;
-    const { reply } = await this.#controllers.request("updating a terminator", { contentType, body });
+    const { reply } = await this.#controllers.repeatableRequest("updating a terminator", { contentType, body });
     expectReply(reply, EdgeCtrlType.UpdateTerminatorResponse);
   }
 
@@ -278,23 +279,12 @@ export class Control implements ControlPlane {
   }
 
   sendFault(fault: Fault): void {
-    const body = encodeControl(ctrlPb.FaultSchema, {
-      subject: fault.subject,
-      id: fault.ids.join(" "),
-      iteration: fault.iteration ?? 0,
-    });
-    const out = { contentType: ControlType.Fault, body };
-    if (fault.controllerId === undefined) this.#controllers.broadcast(out);
-    else this.#controllers.sendTo(fault.controllerId, out);
+    this.#circuits.fault(fault);
   }
 
   /** Asks the owner of idle circuits whether they still exist; it unroutes those that do not. */
   confirmCircuits(controllerId: string, idleMs: ReadonlyMap<string, number>): void {
-    const body = encodeControl(ctrlPb.CircuitConfirmationSchema, {
-      circuitIds: [...idleMs.keys()],
-      idleTimes: Object.fromEntries([...idleMs].map(([id, ms]) => [id, BigInt(Math.round(ms * 1e6))])),
-    });
-    this.#controllers.sendTo(controllerId, { contentType: ControlType.CircuitConfirmation, body });
+    this.#circuits.confirm(controllerId, idleMs);
   }
 
   close(): void {

@@ -78,6 +78,7 @@ export class Forwarder implements XgressFabric {
       log: o.log,
       binding: (name) => this.#bindings.get(name),
       isRegistered: (address) => this.#destinations.has(address),
+      hasCircuit: (id) => this.#circuits.has(id),
       hasLink: (id) => this.#destinations.get(id)?.kind === "link",
       linkUnknown: (id) => this.#faultListeners.emit({ subject: FaultSubject.LinkFault, ids: [id], iteration: 0 }),
       apply: (route, controllerId) => this.#apply(route, controllerId),

@@ -36,6 +36,7 @@ interface RouteTables {
   binding(name: string): EgressBinding | undefined;
   isRegistered(address: string): boolean;
   hasLink(id: string): boolean;
+  hasCircuit(id: string): boolean;
   linkUnknown(id: string): void;
   apply(route: RouteRequest, controllerId: string): void;
   discard(address: string): void;
@@ -83,6 +84,9 @@ export class RouteProcessor implements Dialers {
 
   async route(route: RouteRequest, controllerId: string): Promise<RouteResult> {
     const egress = route.egress;
+    if (egress === undefined && route.forwards.length === 0 && !this.#tables.hasCircuit(route.circuitId)) {
+      return failure(RouteErrorCode.Generic, `no circuit ${route.circuitId} here whose controller could change`);
+    }
     if (egress === undefined || this.#tables.isRegistered(egress.address)) {
       return this.#enter(route, controllerId, NO_PEER_DATA);
     }

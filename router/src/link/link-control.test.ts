@@ -21,6 +21,7 @@ import { LinkControl } from "./link-control.ts";
 let alphaIdentity: Identity;
 let betaIdentity: Identity;
 let controllerIdentity: Identity;
+let otherIdentity: Identity;
 let controller: ScriptedController;
 let controllers: Controllers;
 let control: LinkControl;
@@ -31,10 +32,11 @@ const { LinkFault, LinkDuplicate, ForwardFault } = FaultSubject;
 
 beforeAll(async () => {
   const authority = await TestAuthority.create();
-  [alphaIdentity, betaIdentity, controllerIdentity] = await Promise.all([
+  [alphaIdentity, betaIdentity, controllerIdentity, otherIdentity] = await Promise.all([
     authority.identity("alpha"),
     authority.identity("beta"),
     authority.identity("ctrl1"),
+    authority.identity("ctrl2"),
   ]);
 });
 
@@ -70,9 +72,9 @@ async function connect(): Promise<void> {
   await vi.waitFor(() => expect(controllers.all()).toHaveLength(1), 10_000);
 }
 
-async function tellOfBeta(state: ctrlPb.PeerState = ctrlPb.PeerState.Healthy): Promise<void> {
+async function tellOfBeta(state: ctrlPb.PeerState = ctrlPb.PeerState.Healthy, from = controller): Promise<void> {
   const { id, version, listeners } = healthy(beta);
-  (await controller.channel()).send({
+  (await from.channel()).send({
     contentType: ControlType.PeerStateChanges,
     body: encodeControl(ctrlPb.PeerStateChangesSchema, {
       changes: [{ id, version, state, listeners: listeners.map((l) => ({ ...l, groups: [...l.groups] })) }],
@@ -238,6 +240,25 @@ describe("what controllers say", () => {
       body: encodeControl(ctrlPb.DialSchema, { linkId: "chosen", address: beta.address, routerId: "beta" }),
     });
     expect(await nextFault()).toMatchObject({ subject: LinkFault, id: "chosen" });
+  });
+
+  it("a router that one of several has lost is still linked to while another has it", async () => {
+    const other = await ScriptedController.start(otherIdentity, "ctrl2");
+    try {
+      controllers.setEndpoints([controller.address, other.address]);
+      await vi.waitFor(() => expect(controllers.all()).toHaveLength(2), 10_000);
+      await tellOfBeta(ctrlPb.PeerState.Healthy);
+      await tellOfBeta(ctrlPb.PeerState.Healthy, other);
+      await nextLinks();
+      await nextLinks();
+      await tellOfBeta(ctrlPb.PeerState.Unhealthy, other);
+      await (await other.channel()).request({ contentType: 1 });
+      beta.links.links()[0]?.close();
+      expect(await nextLinks()).toMatchObject([{ destRouterId: "beta", iteration: 2 }]);
+    } finally {
+      controllers.stop();
+      await other.close();
+    }
   });
 
   it("a router that was removed: its link closes, and it is not dialled again", async () => {

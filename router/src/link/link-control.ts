@@ -13,6 +13,7 @@ import type { ControllerConnection } from "../control/controllers/controller-con
 import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Link } from "./link.ts";
 import type { LinkManager, LinkReports } from "./link-manager.ts";
+import { PeerHealth } from "./peer-health.ts";
 
 /** A controller that was away for less than this is still told of links that broke meanwhile. */
 const REMEMBER_FAULTS_MS = 2 * 60_000;
@@ -32,6 +33,7 @@ export class LinkControl implements LinkReports {
   readonly #log: Logger;
   readonly #measured: () => void;
   #manager: LinkManager | undefined;
+  readonly #health = new PeerHealth();
   #broken: BrokenLink[] = [];
 
   /** `measured`: the first latency of a link is known, a good time for a metrics report. */
@@ -44,10 +46,12 @@ export class LinkControl implements LinkReports {
   /** Connects the manager with the controllers; to be called once, before they are dialled. */
   attach(manager: LinkManager): void {
     this.#manager = manager;
-    this.#controllers.handle(ControlType.PeerStateChanges, (message) => {
+    this.#controllers.handle(ControlType.PeerStateChanges, (message, controller) => {
       const { changes } = decodeControl(ctrlPb.PeerStateChangesSchema, message.body);
-      manager.peersChanged(changes.map((change) => ({ ...change, state: peerState(change.state) })));
+      const heard = changes.map((change) => ({ ...change, state: peerState(change.state) }));
+      manager.peersChanged(heard.filter((change) => this.#health.hear(controller.id, change)));
     });
+    this.#controllers.onDisconnected(({ id }) => this.#health.forget(id));
     this.#controllers.handle(ControlType.Fault, (message, controller) => {
       const fault = decodeControl(ctrlPb.FaultSchema, message.body);
       if (fault.subject === FaultSubject.LinkFault) manager.fault(fault.id, fault.iteration);
@@ -68,10 +72,11 @@ export class LinkControl implements LinkReports {
    */
   async verify(routerId: string, fingerprint: string): Promise<void> {
     const body = encodeControl(ctrlPb.VerifyRouterSchema, { routerId, fingerprints: [fingerprint] });
-    const until = performance.now() + VERIFY_MS;
-    const controller = await this.#controllers.connected(`verifying router ${routerId}`, VERIFY_MS);
-    const timeoutMs = Math.max(1, Math.round(until - performance.now()));
-    const reply = await controller.channel.request({ contentType: ControlType.VerifyRouter, body }, { timeoutMs });
+    const ask = async (controller: ControllerConnection, timeoutMs: number) => ({
+      reply: await controller.channel.request({ contentType: ControlType.VerifyRouter, body }, { timeoutMs }),
+      controller,
+    });
+    const { reply, controller } = await this.#controllers.ask(`verifying router ${routerId}`, VERIFY_MS, ask);
     if (reply.headers.getBool(BaseHeader.ResultSuccess) === true) return;
     const why = reply.body.toString("utf8");
     const text = `controller ${controller.id} does not vouch for ${routerId}: ${why}`;

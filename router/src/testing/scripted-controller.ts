@@ -21,7 +21,7 @@ export class ScriptedController {
   readonly hellos: Channel[] = [];
   /** Version info of the result; `undefined` leaves it out. */
   version: string | undefined = versionInfo();
-  capabilities = 0x0e;
+  capabilities: number | Buffer = 0x0e;
   /** The mask under the number that 2.x uses; header 12 then means something else. */
   capabilitiesV2: number | undefined;
   readonly #handlers = new Map<number, (message: Message, channel: Channel) => void>();
@@ -37,7 +37,8 @@ export class ScriptedController {
       id,
       log: silentLogger,
       resultHeaders: () => {
-        const headers = new Headers().set(ControlHello.Capabilities, Buffer.from([this.capabilities]));
+        const mask = typeof this.capabilities === "number" ? Buffer.of(this.capabilities) : this.capabilities;
+        const headers = new Headers().set(ControlHello.Capabilities, mask);
         if (this.capabilitiesV2 !== undefined) headers.set(ControlHello.CapabilitiesV2, Buffer.of(this.capabilitiesV2));
         return this.version === undefined ? headers : headers.setString(ControlHello.Version, this.version);
       },

@@ -8,6 +8,8 @@ export const ControllerCapability = {
   GroupedControlChannel: 5,
   /** Service tokens are signed JWTs, whatever kind the API session is of. */
   JwtSessions: 6,
+  /** Of Sallyport alone: it answers for the circuits of other controllers of its network while these are away. */
+  CircuitSuccession: 62,
 } as const;
 
 /** Numbers of the bits in a router's mask: header 1002 of its hello to a controller, header 1039 of its result to an SDK. */

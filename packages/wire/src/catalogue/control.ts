@@ -142,6 +142,8 @@ export const ControlHeader = {
   RouteResultError: 1103,
   /** One byte, see `RouteErrorCode`. */
   RouteResultErrorCode: 1104,
+  /** Fault, CircuitConfirmation, of Sallyport alone: id of the circuits' controller, to which the router is not connected. */
+  CircuitOwner: 1120,
 } as const;
 
 /** Headers of CreateCircuitV2 and V3; a request and its response share numbers with different meanings. */

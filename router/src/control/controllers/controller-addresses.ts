@@ -71,7 +71,7 @@ export class ControllerAddresses {
     return this.#announced;
   }
 
-  /** The controllers count anew: their database was replaced by another. */
+  /** The controllers number their announcements from the start again: their database was replaced by another. */
   forgetIndex(): void {
     this.#index = 0n;
   }

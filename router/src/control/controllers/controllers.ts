@@ -120,10 +120,12 @@ export class Controllers {
     return this.#live.get(id);
   }
 
-  /** The controller to ask: one that answers, the fastest of several. */
-  best(): ControllerConnection | undefined {
+  /** The controller to ask: one that answers, the fastest of several; of those that `suits` names. */
+  best(suits: (controller: ControllerConnection) => boolean = () => true): ControllerConnection | undefined {
     const rank = (controller: ControllerConnection) => (this.isResponsive(controller) ? 0 : 1);
-    return this.all().sort((a, b) => rank(a) - rank(b) || a.latencyMs - b.latencyMs)[0];
+    return this.all()
+      .filter((controller) => !controller.channel.isClosed && suits(controller))
+      .sort((a, b) => rank(a) - rank(b) || a.latencyMs - b.latencyMs)[0];
   }
 
   /**
@@ -189,6 +191,22 @@ export class Controllers {
     if (controller === undefined) throw new NoControllerError(what);
     const reply = await controller.channel.request(out, { timeoutMs: this.#options.requestTimeoutMs, ...o });
     return { reply, controller };
+  }
+
+  /** {@link request} for what does no harm when it is said twice: another controller is asked when the channel closes before the answer. */
+  async repeatableRequest(
+    what: string,
+    out: Outgoing,
+    o: RequestOptions = {},
+  ): Promise<{ reply: Message; controller: ControllerConnection }> {
+    for (;;) {
+      const asked = this.best();
+      try {
+        return await this.request(what, out, o);
+      } catch (error) {
+        if (!(error instanceof ChannelClosedError && asked?.channel.isClosed && this.best() !== undefined)) throw error;
+      }
+    }
   }
 
   /** Sends to one controller; false when it is not connected. */

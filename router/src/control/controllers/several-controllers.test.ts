@@ -141,7 +141,7 @@ describe("the addresses of a cluster", () => {
     expect(other.hellos).toEqual([]);
   });
 
-  it("count anew after the controllers' database was replaced", async () => {
+  it("start again after the controllers' database was replaced", async () => {
     const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
     const first = { controllers, endpointsFile: file(), endpoints: [one.address], log };
     const addresses = new ControllerAddresses(first);

@@ -133,7 +133,7 @@ export class DataModelSubscription {
     return this.#listeners.add(listener);
   }
 
-  /** The controllers count anew: a state came that follows on none before it. */
+  /** The controllers number their changes from the start again: a state came that follows on none before it. */
   onRestarted(listener: () => void): () => void {
     return this.#restarted.add(listener);
   }

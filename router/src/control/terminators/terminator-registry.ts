@@ -1,5 +1,5 @@
 import { Backoff, errorText } from "@sallyport/async";
-import { boundedLog, type Logger, type Message, TerminatorResult } from "@sallyport/wire";
+import { boundedLog, ChannelClosedError, type Logger, type Message, TerminatorResult } from "@sallyport/wire";
 import { MeasuredPool, type WorkPool } from "../../metrics/work-pool.ts";
 import type { KeptTerminator, TerminatorAnswer } from "../control-plane.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
@@ -221,9 +221,7 @@ export class TerminatorRegistry<R extends KeptTerminator> {
     const accepted = this.#queue.run(async () => {
       if (this.#entries.get(entry.request.address) !== entry) return;
       try {
-        const controller = this.#o.controllers.best();
-        if (controller === undefined) throw new NoControllerError("creating a terminator");
-        this.#finish(entry, await this.#request(entry.request, controller));
+        this.#finish(entry, await this.#ask(entry.request));
       } catch (error) {
         // No controller, no answer, or an answer that is none: the next connect or scan sends it again.
         if (entry.state === "sending") entry.state = "waiting";
@@ -232,6 +230,19 @@ export class TerminatorRegistry<R extends KeptTerminator> {
       }
     });
     if (!accepted) this.#retryLater(entry);
+  }
+
+  /** Asks the best controller, and the next one when its channel closes before the answer. */
+  async #ask(request: R): Promise<TerminatorAnswer> {
+    for (;;) {
+      const controller = this.#o.controllers.best();
+      if (controller === undefined) throw new NoControllerError("creating a terminator");
+      try {
+        return await this.#request(request, controller);
+      } catch (error) {
+        if (!(error instanceof ChannelClosedError && controller.channel.isClosed)) throw error;
+      }
+    }
   }
 
   async #request(request: R, controller: ControllerConnection): Promise<TerminatorAnswer> {

@@ -126,7 +126,7 @@ export class TunnelControl {
       updatePrecedence: update.precedence !== undefined,
     });
     const contentType = EdgeCtrlType.UpdateTunnelTerminatorRequest;
-    const { reply } = await this.#o.controllers.request("updating a terminator", { contentType, body });
+    const { reply } = await this.#o.controllers.repeatableRequest("updating a terminator", { contentType, body });
     expectReply(reply, EdgeCtrlType.UpdateTunnelTerminatorResponse);
   }
 
