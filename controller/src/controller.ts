@@ -142,6 +142,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "tokens", stop: () => tokens.close() });
     const ctx = {
       ...{ store, secrets, tokens, settings, now, log },
+      liveReplicas: () => 1,
       pki: boundedPki(pki),
       events: events.dispatcher,
     };
@@ -223,7 +224,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
             allowedOrigins: config.api.web.allowedOrigins,
             servedHosts: () => [...hostsOf(config), ...operatorCertificates.current.flatMap(({ names }) => names)],
             pages: createPages(ctx.settings.apiAddress),
-            ...{ now: ctx.now, log },
+            ...{ now: ctx.now, liveReplicas: ctx.liveReplicas, log },
           })
         : [],
       pages: [

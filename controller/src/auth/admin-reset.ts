@@ -45,7 +45,7 @@ interface Administrator {
 }
 
 /**
- * Lets a lost or locked-out administrator in again: a new password, enabled, without MFA enrollment, all its API sessions ended.
+ * Lets a lost or locked-out administrator in again: a new password, enabled, without MFA enrollment, all its API sessions ended. Failed attempts, of all clients, count no more.
  * @throws AdminResetError, ApiError for a taken user name
  */
 export async function resetAdministrator(
@@ -78,6 +78,8 @@ export async function resetAdministrator(
         .where("id", "=", admin.id)
         .execute();
       const ended = await endApiSessions(trx, sql`a.identity_id = ${admin.id}`);
+      // Those of the administrator alone cannot be told: the keys of guesses name addresses, and are hashed.
+      await trx.deleteFrom("failed_attempt").execute();
       await appendChange(trx, { kind: "identity", key: admin.id, op: "update", before: { attrs: admin.attrs } });
       return {
         name: admin.name,

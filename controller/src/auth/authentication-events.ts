@@ -26,8 +26,8 @@ export class AuthenticationEvents {
   constructor(events: EventSink | undefined, log: Logger, now?: () => number) {
     this.#events = events;
     this.#log = boundedLog(log, { perReason: 1, perMessage: 1 });
-    this.#fromOne = new RateLimit(FROM_ONE, now);
-    this.#fromAll = new RateLimit(FROM_ALL, now);
+    this.#fromOne = new RateLimit(FROM_ONE, { now });
+    this.#fromAll = new RateLimit(FROM_ALL, { now });
   }
 
   succeeded({ method, remoteIp }: LoginAttempt, proof: Proof): void {

@@ -1,5 +1,5 @@
 import type { X509Certificate } from "node:crypto";
-import { ApiError, apiError, type authenticatorPatchWithCurrent, fieldCause } from "@sallyport/api";
+import { apiError, type authenticatorPatchWithCurrent, fieldCause } from "@sallyport/api";
 import { boundedLog, fingerprint } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { z } from "zod";
@@ -30,6 +30,7 @@ import {
   originBehind,
   ProxyingRouters,
 } from "./limits/attempt-limits.ts";
+import { GuessLimits } from "./limits/guess-limits.ts";
 import { isStillRight } from "./password.ts";
 import { CertificateLogin } from "./primary/certificate-login.ts";
 import { PasswordLogin } from "./primary/password-login.ts";
@@ -97,6 +98,7 @@ export class Authentication {
   readonly #model: Model;
   readonly #settings: AuthSettings;
   readonly #limits: AttemptLimits;
+  readonly #guesses: GuessLimits;
   readonly #proxyingRouters: ProxyingRouters;
   readonly #events: AuthenticationEvents;
   /** Of tokens of external signers. */
@@ -112,7 +114,8 @@ export class Authentication {
     this.#ctx = ctx;
     this.#model = model;
     this.#settings = settings;
-    this.#limits = new AttemptLimits(settings.rateLimits);
+    this.#limits = new AttemptLimits(settings.rateLimits, ctx.liveReplicas);
+    this.#guesses = new GuessLimits(settings.rateLimits);
     this.#events = new AuthenticationEvents(ctx.events, ctx.log);
     const fetcher = new JwksFetcher(settings.jwks);
     this.tokenCheck = new TokenCheck(
@@ -280,14 +283,10 @@ export class Authentication {
   ): Promise<void> {
     const row = await this.#model.authenticators.owned(this.#ctx.store.db, id, identityId);
     if (row.method !== "updb") throw apiError("CAN_NOT_UPDATE_AUTHENTICATOR");
-    const subject = userSubject(row.username ?? id);
-    const origin = await this.originOf(source);
-    this.#limits.requireFewFailures(subject, origin);
-    const password = await this.#byPassword.confirm(row, currentPassword);
-    if (password === undefined) {
-      this.#limits.countFailure(subject, origin);
-      throw notCurrent();
-    }
+    const guesses = this.#guesses.of(userSubject(row.username ?? id), await this.originOf(source));
+    await guesses.requireRoom(this.#ctx.store.db);
+    const password = await this.#byPassword.confirm(row, currentPassword, guesses);
+    if (password === undefined) throw notCurrent();
     await this.#model.authenticators.update(id, change, {
       keptSession: apiSessionId,
       requireUnchanged: async (storedHash) => {
@@ -297,33 +296,24 @@ export class Authentication {
   }
 
   async #proveWithinLimits(request: LoginRequest): Promise<Proof> {
-    const own = request.method === "cert" ? this.networkPrint(request.peerCertificates) : undefined;
-    // A flood from the same address has no such certificate.
-    if (own !== undefined) {
-      this.#limits.admitCertificate(own);
-      return this.#prove(request);
-    }
-    const origin = await this.admit(request);
-    const subject = guessable(request);
-    if (subject === undefined) return this.#prove(request);
-    this.#limits.requireFewFailures(subject, origin);
-    try {
-      return await this.#prove(request);
-    } catch (error) {
-      if (error instanceof ApiError && error.code === "INVALID_AUTH") this.#limits.countFailure(subject, origin);
-      throw error;
-    }
-  }
-
-  #prove(request: LoginRequest): Promise<Proof> {
+    // Signatures cannot be guessed, and a limit on failures would let any client lock out users of an issuer.
     switch (request.method) {
-      case "password":
-        return this.#byPassword.prove(request.username, request.password);
-      case "cert":
+      case "password": {
+        const { username, password } = request;
+        const guesses = this.#guesses.of(userSubject(username ?? ""), await this.admit(request));
+        return this.#byPassword.prove(username, password, guesses);
+      }
+      case "cert": {
+        // A flood from the same address has no certificate of the network.
+        const own = this.networkPrint(request.peerCertificates);
+        if (own === undefined) await this.admit(request);
+        else this.#limits.admitCertificate(own);
         return request.proxied === undefined
           ? this.#byCertificate.prove(request.peerCertificates)
           : this.#byProxiedCertificate.prove(request.proxied);
+      }
       case "ext-jwt":
+        await this.admit(request);
         return this.#byToken.prove(request.bearerTokens);
     }
   }
@@ -355,11 +345,6 @@ function shownProof({ principal, authenticatorId, certFingerprints, isExtendRequ
 
 function notCurrent(): Error {
   return apiError("UNAUTHORIZED", fieldCause("currentPassword", "currentPassword is not the current password"));
-}
-
-/** The subject of an attempt that a guess could win. Signatures cannot be guessed, and a limit on them would let any client lock out users of an issuer. */
-function guessable(request: LoginRequest): string | undefined {
-  return request.method === "password" ? userSubject(request.username ?? "") : undefined;
 }
 
 function userSubject(username: string): string {

@@ -67,6 +67,8 @@ export interface ModelContext {
   readonly tokens: Tokens;
   readonly settings: ModelSettings;
   readonly now: () => Date;
+  /** How many controllers work on the network now, this one included. Limits that each counts for itself are divided by it. */
+  readonly liveReplicas: () => number;
   /** Listens to events that the change log does not hold, such as logins. */
   readonly events?: EventSink;
   readonly log: Logger;

@@ -64,6 +64,17 @@ export function expiries({ store, settings, tokens, now }: ModelContext): Expiry
             RETURNING id)`,
         })),
     },
+    {
+      what: "failed attempts",
+      sweep: (signal) =>
+        inBatches(store, signal, () => ({
+          // The table is small: it has what failed lately, and one row for each password and each enrollment of one-time codes.
+          parts: sql`WITH gone AS (
+            DELETE FROM failed_attempt WHERE key IN (
+              SELECT key FROM failed_attempt WHERE expires_at <= now() LIMIT ${EXPIRY_BATCH} FOR UPDATE SKIP LOCKED)
+            RETURNING key)`,
+        })),
+    },
     { what: "token keys", sweep: () => tokens.keys.sweep() },
   ];
 }

@@ -10,6 +10,8 @@ export interface OpenLoginsOptions {
   /** How long a login stays open. */
   readonly lifeMs: number;
   readonly now: () => Date;
+  /** How many controllers share the rates. */
+  readonly liveReplicas?: () => number;
   /** Called with the id of a login that makes room for another one. Must not throw. */
   readonly gaveWay: (id: string) => void;
   readonly max?: number;
@@ -30,7 +32,7 @@ export class OpenLogins {
   constructor(options: OpenLoginsOptions) {
     const { rates, max: places = MAX_OPEN_LOGINS, maxPerAddress: perAddress = MAX_OPEN_LOGINS_PER_ADDRESS } = options;
     this.#options = options;
-    this.#limits = new AttemptLimits(rates);
+    this.#limits = new AttemptLimits(rates, options.liveReplicas);
     this.#places = new SharedPlaces({ places, perAddress });
   }
 

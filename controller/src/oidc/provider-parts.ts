@@ -36,6 +36,8 @@ export interface ProviderParts {
   readonly servedHosts: () => readonly string[];
   readonly pages: Pages;
   readonly now: () => Date;
+  /** How many controllers share the rates. */
+  readonly liveReplicas: () => number;
   readonly log: Logger;
 }
 

@@ -81,14 +81,14 @@ const ROUTES: readonly Route[] = [
 
 /** The endpoints of the provider, for the HTTP server. */
 export function createProvider(parts: ProviderParts): readonly Endpoint[] {
-  const { settings, allowedOrigins, rates, now, pages, model, log } = parts;
+  const { settings, allowedOrigins, rates, now, liveReplicas, pages, model, log } = parts;
   const abandon = (id: string): Promise<void> =>
     model.oidcLogins.abandon(id).catch((err: unknown) => {
       log.warn({ err }, "a login that makes room for others was not removed; it ends by itself");
     });
   const provider: Provider = {
     ...parts,
-    openLogins: new OpenLogins({ rates, now, lifeMs: LOGIN_LIFE_MS, gaveWay: (id) => void abandon(id) }),
+    openLogins: new OpenLogins({ rates, now, liveReplicas, lifeMs: LOGIN_LIFE_MS, gaveWay: (id) => void abandon(id) }),
     singleRevocations: new RateLimit(SINGLE_REVOCATIONS),
     redirects: new RedirectRules("/auth/callback", allowedOrigins, settings.redirectUris),
     postLogout: new RedirectRules("/auth/logout", allowedOrigins, settings.postLogoutUris),

@@ -11,6 +11,7 @@ import type { EntityTable, JsonColumn, JsonDefault, NamedTable, Time, TimeDefaul
 import type {
   ApiSessionCertificateTable,
   ApiSessionTable,
+  FailedAttemptTable,
   OidcLoginTable,
   OidcSessionTable,
   RevocationTable,
@@ -335,6 +336,7 @@ export interface Database extends EngineTables {
   api_session_certificate: ApiSessionCertificateTable;
   oidc_session: OidcSessionTable;
   oidc_login: OidcLoginTable;
+  failed_attempt: FailedAttemptTable;
   session: SessionTable;
   revocation: RevocationTable;
   token_key: TokenKeyTable;

@@ -92,6 +92,14 @@ export interface OidcLoginTable {
   expires_at: Time;
 }
 
+/** Failed attempts to prove something, for all controllers: see `model/identity/failed-attempts.ts`. */
+export interface FailedAttemptTable {
+  key: string;
+  count: number;
+  until: Time;
+  expires_at: Time;
+}
+
 export type RevocationType = "JTI" | "API_SESSION" | "IDENTITY";
 
 /** A token, or the tokens of an API session or identity, that verifiers refuse; `id` is what is revoked. */

@@ -94,6 +94,8 @@ export async function startTestController(
     }) => FabricView;
     /** A controller on whose database, with whose keys and clock, this one works, too. It has to be closed later. */
     readonly beside?: TestController;
+    /** How many controllers it takes for alive; default one, whatever `beside` says. */
+    readonly liveReplicas?: () => number;
   } = {},
 ): Promise<TestController> {
   const { beside } = options;
@@ -111,6 +113,7 @@ export async function startTestController(
   const ctrlAddresses = [`tls:${apiAddress}`];
   const ctx: ModelContext = {
     ...{ store, pki, secrets, tokens, now, log },
+    liveReplicas: options.liveReplicas ?? (() => 1),
     settings: { ...TEST_TIMES, apiAddress, ctrlAddresses, snapshotFolder, oidc },
   };
   if (beside === undefined) {
@@ -156,6 +159,7 @@ export async function startTestController(
       ? createProvider({
           authentication: api.authentication,
           ...{ model, tokens, settings: oidc, rates: auth.rateLimits, allowedOrigins, now, log },
+          liveReplicas: ctx.liveReplicas,
           servedHosts: () => ["localhost", "127.0.0.1", "::1"],
           pages: createPages(apiAddress),
         })

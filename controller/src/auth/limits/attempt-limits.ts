@@ -3,7 +3,7 @@ import { countedAddress } from "@sallyport/wire";
 import { type Rate, RateLimit, tooManyRequests } from "./rate-limit.ts";
 
 /** How many times the limit of one address holds for all addresses together, and for a router that passes requests on. */
-const ALL_ADDRESSES = 10;
+export const ALL_ADDRESSES = 10;
 
 /** Where an attempt comes from. */
 export interface Origin {
@@ -39,23 +39,22 @@ export interface AttemptRates {
 }
 
 /**
- * Limits on authentication and enrollment (docs/protocol/authentication.md, "Limits"). Every attempt counts for its origin. Only failed ones count for
- * their subject: this slows guesses, and not an identity that logs in often.
+ * Limits on authentication and enrollment (docs/protocol/authentication.md, "Limits"). Every attempt counts for its origin, successful or not. Counted in this
+ * process alone: an unauthenticated client must cause no write before anything is checked. Each of several controllers admits its share of the rate.
  */
 export class AttemptLimits {
   readonly #enabled: boolean;
   /** By address, and by certificate. */
   readonly #attempts: RateLimit;
   readonly #ofRouters: RateLimit;
-  readonly #failures: RateLimit;
-  readonly #failuresOfAll: RateLimit;
 
-  constructor({ enabled, address, failures }: AttemptRates) {
+  /** @param liveReplicas how many controllers share the rate */
+  constructor({ enabled, address }: Pick<AttemptRates, "enabled" | "address">, liveReplicas?: () => number) {
     this.#enabled = enabled;
-    this.#attempts = new RateLimit(address);
-    this.#ofRouters = new RateLimit(timesAll(address));
-    this.#failures = new RateLimit(failures);
-    this.#failuresOfAll = new RateLimit(timesAll(failures));
+    this.#attempts = new RateLimit(address, { sharedBy: liveReplicas });
+    const { burst, perMinute } = address;
+    const ofRouters = { burst: burst * ALL_ADDRESSES, perMinute: perMinute * ALL_ADDRESSES };
+    this.#ofRouters = new RateLimit(ofRouters, { sharedBy: liveReplicas });
   }
 
   /**
@@ -93,27 +92,10 @@ export class AttemptLimits {
     const own = certificate();
     return own === undefined ? origin : originWith(own);
   }
-
-  /** @param subject the subject of the attempt: user name, fingerprint, … @throws ApiError 429 after too many failures */
-  requireFewFailures(subject: string, { key }: Origin): void {
-    if (!this.#enabled) return;
-    const wait = Math.max(this.#failures.wait(`${key} ${subject}`), this.#failuresOfAll.wait(subject));
-    if (wait > 0) throw tooManyRequests(wait, `too many failed attempts for ${subject}`);
-  }
-
-  countFailure(subject: string, { key }: Origin): void {
-    if (!this.#enabled) return;
-    this.#failures.take(`${key} ${subject}`);
-    this.#failuresOfAll.take(subject);
-  }
 }
 
 function refuseAfter(wait: number, key: string): void {
   if (wait > 0) throw tooManyRequests(wait, `too many attempts from ${key}`);
-}
-
-function timesAll({ burst, perMinute }: Rate): Rate {
-  return { burst: burst * ALL_ADDRESSES, perMinute: perMinute * ALL_ADDRESSES };
 }
 
 const MAX_CERTIFICATES = 10_000;

@@ -6,7 +6,7 @@ import { RateLimit } from "./rate-limit.ts";
 describe("a rate limit", () => {
   test("lets a burst through, then as many as come back with time, and says how long to wait", () => {
     let now = 0;
-    const limit = new RateLimit({ burst: 3, perMinute: 60 }, () => now);
+    const limit = new RateLimit({ burst: 3, perMinute: 60 }, { now: () => now });
     expect([1, 2, 3, 4].map(() => limit.take("a"))).toEqual([0, 0, 0, 1_000]);
     expect(limit.take("b")).toBe(0);
     now += 500;
@@ -17,9 +17,24 @@ describe("a rate limit", () => {
     expect([1, 2, 3, 4].map(() => limit.take("a"))).toEqual([0, 0, 0, 1_000]);
   });
 
+  test("is divided among those who share it, however many there are at the moment", () => {
+    let now = 0;
+    let controllers = 2;
+    const limit = new RateLimit({ burst: 4, perMinute: 60 }, { now: () => now, sharedBy: () => controllers });
+    expect([1, 2, 3].map(() => limit.take("a"))).toEqual([0, 0, 2_000]);
+    now += 2_000;
+    expect([limit.take("a"), limit.take("a")]).toEqual([0, 2_000]);
+    // The other one is gone: the whole rate is ours from here on.
+    controllers = 1;
+    now += 1_000;
+    expect([limit.take("a"), limit.take("a")]).toEqual([0, 1_000]);
+    controllers = 100;
+    expect([limit.take("b"), limit.take("b") > 0]).toEqual([0, true]);
+  });
+
   test("has bounded memory, and forgets first the key that was quiet longest", () => {
     let now = 0;
-    const limit = new RateLimit({ burst: 2, perMinute: 1 }, () => now);
+    const limit = new RateLimit({ burst: 2, perMinute: 1 }, { now: () => now });
     limit.take("first");
     limit.take("first");
     for (let i = 0; i < 100_000; i++) limit.take(`key ${i}`);
@@ -33,7 +48,7 @@ describe("a rate limit", () => {
 });
 
 describe("attempts", () => {
-  const rates = { enabled: true, address: { burst: 3, perMinute: 6 }, failures: { burst: 2, perMinute: 6 } };
+  const rates = { enabled: true, address: { burst: 3, perMinute: 6 } };
   const refusal = (run: () => void): ApiError | undefined => {
     try {
       run();
@@ -70,27 +85,10 @@ describe("attempts", () => {
     limits.admit(originAt("192.0.2.1"));
   });
 
-  test("failed ones are counted per name and address, and a tenth as strictly per name", () => {
-    const limits = new AttemptLimits(rates);
-    const fail = (name: string, ip: string) =>
-      refusal(() => {
-        limits.requireFewFailures(name, originAt(ip));
-        limits.countFailure(name, originAt(ip));
-      })?.status;
-    expect([1, 2, 3].map(() => fail("alice", "192.0.2.1"))).toEqual([undefined, undefined, 429]);
-    expect(fail("bob", "192.0.2.1")).toBeUndefined();
-    // Alice herself, elsewhere, is not kept out by one who guesses.
-    expect(fail("alice", "192.0.2.2")).toBeUndefined();
-    for (let i = 3; i < 20; i++) expect(fail("alice", `192.0.2.${i}`)).toBeUndefined();
-    expect(fail("alice", "192.0.2.200")).toBe(429);
-  });
-
   test("are not limited where that is switched off", () => {
     const limits = new AttemptLimits({ ...rates, enabled: false });
     for (let i = 0; i < 100; i++) {
       limits.admit(originAt("192.0.2.1"));
-      limits.countFailure("alice", originAt("192.0.2.1"));
-      limits.requireFewFailures("alice", originAt("192.0.2.1"));
     }
   });
 });

@@ -8,6 +8,13 @@ export interface Rate {
   readonly perMinute: number;
 }
 
+export interface RateLimitOptions {
+  /** Milliseconds of a clock that does not go back. */
+  readonly now?: (() => number) | undefined;
+  /** How many processes share the rate: each admits its part. It may change at any time. */
+  readonly sharedBy?: (() => number) | undefined;
+}
+
 interface TokenBucket {
   tokens: number;
   /** Milliseconds at which `tokens` was right. */
@@ -19,14 +26,15 @@ interface TokenBucket {
  * admits rather than refuses.
  */
 export class RateLimit {
-  readonly #rate: Rate;
+  readonly #whole: Rate;
   readonly #now: () => number;
+  readonly #sharedBy: () => number;
   readonly #buckets = new Map<string, TokenBucket>();
 
-  /** @param now milliseconds of a clock that does not go back */
-  constructor(rate: Rate, now: () => number = () => performance.now()) {
-    this.#rate = rate;
-    this.#now = now;
+  constructor(rate: Rate, { now, sharedBy }: RateLimitOptions = {}) {
+    this.#whole = rate;
+    this.#now = now ?? (() => performance.now());
+    this.#sharedBy = sharedBy ?? (() => 1);
   }
 
   get size(): number {
@@ -53,8 +61,16 @@ export class RateLimit {
     return 0;
   }
 
+  /** Never less than one at once: otherwise none would be admitted. */
+  get #rate(): Rate {
+    const parts = this.#sharedBy();
+    const { burst, perMinute } = this.#whole;
+    return parts === 1 ? this.#whole : { burst: Math.max(1, burst / parts), perMinute: perMinute / parts };
+  }
+
   #refilled({ tokens, at }: TokenBucket): number {
-    return Math.min(this.#rate.burst, tokens + ((this.#now() - at) * this.#rate.perMinute) / 60_000);
+    const { burst, perMinute } = this.#rate;
+    return Math.min(burst, tokens + ((this.#now() - at) * perMinute) / 60_000);
   }
 
   /** The oldest goes, and with it those next to it that are full. */

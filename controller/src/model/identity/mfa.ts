@@ -1,5 +1,5 @@
 import { randomInt, timingSafeEqual } from "node:crypto";
-import { apiError, notFound } from "@sallyport/api";
+import { ApiError, apiError, notFound } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
@@ -8,10 +8,12 @@ import type { MfaTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, keepEntity } from "../entity.ts";
 import { transact } from "../store-errors.ts";
-import { CodeAttempts, matchTotp, newTotpSecret, provisioningUrl } from "./one-time-codes.ts";
+import { CodeAttempts } from "./code-attempts.ts";
+import { matchTotp, newTotpSecret, provisioningUrl } from "./one-time-codes.ts";
 
 type MfaRow = Selectable<MfaTable>;
 
+const WRONG_CODE = "MFA_INVALID_TOKEN";
 const RECOVERY_CODES = 20;
 const RECOVERY_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const RECOVERY_LENGTH = 6;
@@ -171,14 +173,28 @@ export class Mfa {
     await this.#ctx.store.transaction(async (trx) => {
       found(await keepEntity(trx, "identity", identityId, ["id"]), "identity", identityId);
       await removeMfa(trx, identityId);
+      await this.#attempts.succeeded(trx, identityId);
     });
-    this.#attempts.succeeded(identityId);
   }
 
-  /** A caller that has to pause learns it before a connection waits for the row. */
+  /**
+   * A caller that has to pause learns it before a connection waits for the row.
+   * @param work checks the code before it writes anything: after a wrong code the transaction is committed, with the failure as all that it has written
+   */
   async #changed<T>(identityId: string, work: (trx: Db) => Promise<T>): Promise<T> {
-    this.#attempts.require(identityId, this.#ctx.now());
-    return this.#ctx.store.transaction(work);
+    const { store, now } = this.#ctx;
+    await this.#attempts.require(store.db, identityId, now());
+    const done = await store.transaction(async (trx): Promise<{ result: T } | { error: ApiError }> => {
+      try {
+        return { result: await work(trx) };
+      } catch (error) {
+        if (!(error instanceof ApiError && error.code === WRONG_CODE)) throw error;
+        await this.#attempts.failed(trx, identityId, now());
+        return { error };
+      }
+    });
+    if ("error" in done) throw done.error;
+    return done.result;
   }
 
   async #find(db: Db, identityId: string, lock?: "for update"): Promise<MfaRow | undefined> {
@@ -195,7 +211,7 @@ export class Mfa {
   /** The row is locked: of two uses of one code the second sees what the first left. Answers the step of a one-time code. */
   async #use(trx: Db, row: MfaRow, code: string, use: CodeUse): Promise<number | undefined> {
     const now = this.#ctx.now();
-    this.#attempts.begin(row.identity_id, now);
+    const failures = await this.#attempts.require(trx, row.identity_id, now);
     const step = matchTotp(this.#secretOf(row), code, now);
     if (step !== undefined) {
       const isRepeated = row.last_step !== null && step <= row.last_step && row.last_step_session !== use.apiSessionId;
@@ -212,14 +228,14 @@ export class Mfa {
         })
         .where("identity_id", "=", row.identity_id)
         .execute();
-      this.#attempts.succeeded(row.identity_id);
+      if (failures > 0) await this.#attempts.succeeded(trx, row.identity_id);
       return step;
     }
     const codes = use.allowRecovery ? this.#codesOf(row) : [];
     const left = codes.filter((each) => !isSame(each, code));
     if (left.length === codes.length) throw wrongCode(`identity ${row.identity_id} gave a wrong code`);
     await this.#saveCodes(trx, row, left);
-    this.#attempts.succeeded(row.identity_id);
+    if (failures > 0) await this.#attempts.succeeded(trx, row.identity_id);
     return undefined;
   }
 
@@ -280,7 +296,7 @@ function isSame(code: string, given: string): boolean {
 }
 
 function wrongCode(detail: string): Error {
-  return apiError("MFA_INVALID_TOKEN", undefined, { detail });
+  return apiError(WRONG_CODE, undefined, { detail });
 }
 
 const secretContext = (identityId: string) => `totp:${identityId}`;

@@ -1,10 +1,8 @@
 /**
- * One-time codes by time (RFC 6238) as OpenZiti's clients and authenticator apps use them, and the pauses of a client that guesses them.
+ * One-time codes by time (RFC 6238) as OpenZiti's clients and authenticator apps use them.
  * Source: docs/protocol/authentication.md "One-time codes".
  */
 import { randomBytes } from "node:crypto";
-import { apiError } from "@sallyport/api";
-import { BoundedMap, backoffDelay } from "@sallyport/async";
 import { createGuardrails, generateSync, ScureBase32Plugin, verifySync } from "otplib";
 
 const SECRET_BYTES = 20;
@@ -52,46 +50,4 @@ function parameters(secret: string, at: Date) {
     algorithm: "sha1",
     guardrails: GUARDRAILS,
   } as const;
-}
-
-/** Wrong codes in a row without a pause. */
-const MAX_FREE_ATTEMPTS = 5;
-const PAUSES = { firstMs: 30_000, maxMs: 3_600_000 };
-const MAX_COUNTED = 100_000;
-
-interface Failures {
-  count: number;
-  /** The controller checks no code before this moment. */
-  until: number;
-}
-
-/**
- * Slows down a client that guesses one-time codes. Five in a row may be wrong; after each further one the identity pauses, for twice as long each time (30 s
- * to 1 h). An attempt counts before its code is checked, so simultaneous attempts gain nothing. In memory and bounded: the oldest entries go first.
- */
-export class CodeAttempts {
-  readonly #failures = new BoundedMap<string, Failures>(MAX_COUNTED);
-
-  /** @throws ApiError 429 with `retry-after` while the identity pauses */
-  require(identityId: string, now: Date): void {
-    const wait = (this.#failures.get(identityId)?.until ?? 0) - now.getTime();
-    if (wait <= 0) return;
-    const headers = { "retry-after": String(Math.ceil(wait / 1000)) };
-    throw apiError("SERVER_TOO_MANY_REQUESTS", undefined, { headers, detail: `identity ${identityId} guesses codes` });
-  }
-
-  /** Counts an attempt. @throws ApiError 429 as {@link require} */
-  begin(identityId: string, now: Date): void {
-    this.require(identityId, now);
-    const failures = this.#failures.get(identityId) ?? { count: 0, until: 0 };
-    failures.count += 1;
-    const pauses = failures.count - MAX_FREE_ATTEMPTS;
-    if (pauses > 0) failures.until = now.getTime() + backoffDelay(pauses, PAUSES);
-    this.#failures.set(identityId, failures);
-  }
-
-  /** A right code resets the count. */
-  succeeded(identityId: string): void {
-    this.#failures.delete(identityId);
-  }
 }

@@ -37,7 +37,7 @@ export function testContext(store: Store): ModelContext {
     snapshotFolder: join(tmpdir(), "sallyport-no-snapshots"),
   };
   const secrets = new Secrets(randomBytes(32));
-  return { store, pki, secrets, tokens, settings, now: () => new Date(), log: silentLogger };
+  return { store, pki, secrets, tokens, settings, now: () => new Date(), liveReplicas: () => 1, log: silentLogger };
 }
 
 function absent<T extends object>(what: string): T {

@@ -8,10 +8,19 @@ export interface BackupTable {
 
 /**
  * Not kept: the change log (it serves programs that run, and names transactions of one server), who works on the database (without it a restored one
- * begins a new life), the record of migrations (the manifest lists them, and restoring applies them), and logins in progress.
+ * begins a new life), the record of migrations (the manifest lists them, and restoring applies them), logins in progress, and failed
+ * attempts.
  */
 const MIGRATIONS = "schema_migration";
-const LEFT_OUT = ["change_log", MIGRATIONS, "controller_epoch", "oidc_login", "replica_lease", "model_change"];
+const LEFT_OUT = [
+  "change_log",
+  MIGRATIONS,
+  "controller_epoch",
+  "oidc_login",
+  "failed_attempt",
+  "replica_lease",
+  "model_change",
+];
 
 /** Tables whose rows belong to one life of a database: a restore removes them. */
 export const OF_ONE_LIFE: readonly string[] = LEFT_OUT.filter((table) => table !== MIGRATIONS);

@@ -17,6 +17,7 @@ import { sessionsOfAKind } from "./0022_sessions_of_a_kind.ts";
 import { oidc } from "./0023_oidc.ts";
 import { tokenEnrollment } from "./0024_token_enrollment.ts";
 import { generation2 } from "./0025_generation_2.ts";
+import { failedAttempts } from "./0030_failed_attempts.ts";
 import { replicas } from "./0040_replicas.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
@@ -39,5 +40,6 @@ export const migrations: readonly Migration[] = [
   oidc,
   tokenEnrollment,
   generation2,
+  failedAttempts,
   replicas,
 ];
