@@ -1,9 +1,9 @@
 import { dirname, resolve } from "node:path";
 import type { ConfigRead, ControllerConfig } from "@sallyport/controller-config";
 import {
+  fingerprint,
   formatHostPort,
   HandshakeTurns,
-  type Identity,
   type Logger,
   listenAdvice,
   parseVersionInfo,
@@ -19,11 +19,13 @@ import { trustPage } from "./certificates/trust-page.ts";
 import {
   authSettings,
   fabricOptions,
-  hostsOf,
   type ListenSetting,
   lifetimes,
   listenSettings,
   modelSettings,
+  networkHosts,
+  ownAddresses,
+  ownReplica,
   scrapeCertificate,
   secretKeyFile,
   serverCertificateFiles,
@@ -43,12 +45,14 @@ import { createFabricModel } from "./model/fabric/fabric-model.ts";
 import { policyInMemory } from "./model/integrity/policy-in-memory.ts";
 import { createModel } from "./model/model.ts";
 import { boundedPki } from "./model/pki-port.ts";
+import { soleReplica } from "./model/replica/replica-set.ts";
 import { seed } from "./model/seeds.ts";
 import { databaseFailure } from "./model/store-errors.ts";
 import { summarize } from "./model/summary.ts";
 import { startUpkeep } from "./model/upkeep.ts";
 import { createPages } from "./oidc/pages/login-pages.ts";
 import { createProvider } from "./oidc/provider.ts";
+import { controllerIdOf } from "./pki/material.ts";
 import { Pki } from "./pki/pki.ts";
 import { openStore } from "./store/database.ts";
 import type { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
@@ -111,14 +115,18 @@ export async function startController(options: ControllerOptions): Promise<Contr
     });
     stops.push({ name: "store", stop: () => store.close() });
     const vault = new KeyVault(store.db, secrets);
-    const pki = new Pki(await requireNetworkKeys(vault), {
+    const networkKeys = await requireNetworkKeys(vault);
+    const networkId = controllerIdOf(networkKeys);
+    const replica = ownReplica(config, networkId);
+    const pki = new Pki(networkKeys, {
       lifetimes: lifetimes(config),
       sharedHosts: config.edge.enrollment.sharedHosts,
+      replica,
     });
     const certificates = new CertificateUpkeep({
-      ...{ pki, store, secrets, log },
+      ...{ pki, store, secrets, replica, log },
       lifetimes: lifetimes(config),
-      hosts: hostsOf(config),
+      hosts: networkHosts(config, networkId),
     });
     certificates.serveApiWith(operatorCertificates.forPki);
     await certificates.renew();
@@ -140,9 +148,11 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const { apiAddress } = settings;
     const tokens = await startTokens({ store, pki, secrets, lives: settings.oidc, apiAddress, now, log });
     stops.push({ name: "tokens", stop: () => tokens.close() });
+    const version = parseVersionInfo(versionInfo());
+    const replicas = soleReplica(ownRecord(config, pki, version.version, now()));
     const ctx = {
-      ...{ store, secrets, tokens, settings, now, log },
-      liveReplicas: () => 1,
+      ...{ store, secrets, tokens, settings, replicas, now, log },
+      liveReplicas: () => replicas.replicas().filter(({ isLive }) => isLive).length,
       pki: boundedPki(pki),
       events: events.dispatcher,
     };
@@ -151,10 +161,13 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "upkeep", stop: () => upkeep.stop() });
 
     const identity = pki.serverIdentity;
-    const serveWith = (own: Identity) => {
-      for (const port of new Set([apiPort, ctrlPort])) port.setIdentity(own);
-      // Routers may share the port: they still get the network's own certificate.
-      if (operatorCertificates.isUsed) apiPort.setUserIdentity(HTTP_USER, operatorCertificates.identityBeside(own));
+    const serve = () => {
+      const { serverIdentity, apiIdentity } = pki;
+      for (const port of new Set([apiPort, ctrlPort])) port.setIdentity(serverIdentity);
+      // Routers may share the port: they still get this process's own certificate.
+      if (operatorCertificates.isUsed || apiIdentity !== serverIdentity) {
+        apiPort.setUserIdentity(HTTP_USER, operatorCertificates.identityBeside(apiIdentity));
+      }
     };
     const turns = new HandshakeTurns();
     const binds = listenSettings(config);
@@ -165,7 +178,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "api port", stop: () => apiPort.close() });
     const ctrlPort = shared ? apiPort : await listen("ctrl");
     if (!shared) stops.push({ name: "ctrl port", stop: () => ctrlPort.close() });
-    serveWith(identity);
+    serve();
 
     const fabricModel = createFabricModel(ctx, model);
     stops.push({ name: "fabric model", stop: () => fabricModel.close() });
@@ -173,6 +186,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const fabric = new Fabric({
       port: ctrlPort,
       controllerId: pki.controllerId,
+      controllers: replicas,
       trustAnchors: () => pki.trustAnchors,
       model: fabricModel,
       options: fabricOptions(config),
@@ -184,7 +198,6 @@ export async function startController(options: ControllerOptions): Promise<Contr
     fabric.onEvent(circuitTraces(traceOf, log));
     fabric.onEvent(rememberedDials(model.failedDials));
     events.connect({ db: store.db, changes: store.changes, fabric, counts: () => summarize(store.db) });
-    const version = parseVersionInfo(versionInfo());
     const { handlers, authenticate, authentication } = createApi({
       ...{ ctx, model, fabric },
       info: { version, runtimeVersion: process.version, apiAddress: ctx.settings.apiAddress },
@@ -222,7 +235,11 @@ export async function startController(options: ControllerOptions): Promise<Contr
             settings: ctx.settings.oidc,
             rates: config.auth.rateLimits,
             allowedOrigins: config.api.web.allowedOrigins,
-            servedHosts: () => [...hostsOf(config), ...operatorCertificates.current.flatMap(({ names }) => names)],
+            servedHosts: () => [
+              ...networkHosts(config, networkId),
+              ...pki.replicaHosts,
+              ...operatorCertificates.current.flatMap(({ names }) => names),
+            ],
             pages: createPages(ctx.settings.apiAddress),
             ...{ now: ctx.now, liveReplicas: ctx.liveReplicas, log },
           })
@@ -255,7 +272,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     }
     stops.push({ name: "management", stop: () => management.close() });
 
-    certificates.start(model.enrollments, serveWith);
+    certificates.start(model.enrollments, serve);
     stops.push({ name: "certificates", stop: () => certificates.stop() });
     operatorCertificates.watch(() => certificates.serveApiWith(operatorCertificates.forPki));
     stops.push({ name: "certificates of the operator", stop: () => operatorCertificates.stop() });
@@ -264,7 +281,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       scraper = await scrapeCertificate(config, file, placeOf);
       await certificates.check();
     };
-    const [api, ctrl] = [config.api.advertise, config.ctrl.advertise].map(formatHostPort);
+    const [api, ctrl] = Object.values(ownAddresses(config)).map(formatHostPort);
     const { controllerId: id } = pki;
     const ports = { apiPort: apiPort.port, ctrlPort: ctrlPort.port };
     log.info({ id, api, ctrl, ...ports }, "controller ready");
@@ -273,6 +290,18 @@ export async function startController(options: ControllerOptions): Promise<Contr
     await stop();
     throw error;
   }
+}
+
+/** This process as the others are told of it. Its certificate may be renewed. */
+function ownRecord(config: ControllerConfig, pki: Pki, version: string, startedAt: Date) {
+  const { api, ctrl } = ownAddresses(config);
+  const apiAddress = formatHostPort(api);
+  const ctrlAddress = `tls:${formatHostPort(ctrl)}`;
+  const { controllerId: id } = pki;
+  return () => {
+    const certificate = pki.certificateOf(id) ?? pki.networkCertificate;
+    return { id, apiAddress, ctrlAddress, fingerprint: fingerprint(certificate), version, startedAt };
+  };
 }
 
 /** An address of the configuration that the controller cannot listen on. The message names the setting. */

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
 import { fabricOptions } from "../../controller/src/config/settings.ts";
 import { Fabric } from "../../controller/src/fabric/fabric.ts";
+import { testReplica } from "../../controller/src/model/testing/changing-replicas.ts";
 import type { Store } from "../../controller/src/store/database.ts";
 import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
@@ -86,7 +87,7 @@ describe.skipIf(peer.isMissing).each([
     echo = await startEcho();
     controller = await startTestController();
     port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: controller.pki.serverIdentity });
-    Object.assign(controller.ctx.settings, { ctrlAddresses: [`tls:localhost:${port.port}`] });
+    controller.replicas.set([testReplica("controller", port.port)], 0n);
     fabric = new Fabric({
       port,
       controllerId: controller.pki.controllerId,

@@ -18,23 +18,26 @@ import type { ApiDependencies } from "./dependencies.ts";
 import { OWN_AUTHENTICATOR_FIELDS } from "./lists/fields.ts";
 import { detail, listed } from "./lists/listing.ts";
 import { mfaHandlers } from "./mfa/mfa-handlers.ts";
+import { renderControllers } from "./render/controllers.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { showIdentity } from "./render/identity.ts";
 import { renderCurrentApiSession, renderNewApiSession } from "./render/session.ts";
 import { specHandlers } from "./system/system-handlers.ts";
 
-/** Filters for the members of a cluster, of which a controller alone lists none. */
-const CONTROLLER_FIELDS: MemoryFields<never> = {
-  id: { type: "string", read: () => null },
-  createdAt: { type: "datetime", read: () => null },
-  updatedAt: { type: "datetime", read: () => null },
-  tags: { type: "tags", read: () => ({}) },
-  name: { type: "string", read: () => null },
-  ctrlAddress: { type: "string", read: () => null },
-  certPem: { type: "string", read: () => null },
-  fingerprint: { type: "string", read: () => null },
-  isOnline: { type: "boolean", read: () => null },
-  lastJoinedAt: { type: "datetime", read: () => null },
+const CONTROLLER_FIELDS: MemoryFields<ReturnType<typeof renderControllers>[number]> = {
+  id: { type: "string", read: ({ id }) => id },
+  createdAt: { type: "datetime", read: ({ createdAt }) => Date.parse(createdAt) },
+  updatedAt: { type: "datetime", read: ({ updatedAt }) => Date.parse(updatedAt) },
+  tags: { type: "tags", read: ({ tags = {} }) => tags },
+  name: { type: "string", read: ({ name }) => name },
+  ctrlAddress: { type: "string", read: ({ ctrlAddress = null }) => ctrlAddress },
+  certPem: { type: "string", read: ({ certPem }) => certPem },
+  fingerprint: { type: "string", read: ({ fingerprint }) => fingerprint },
+  isOnline: { type: "boolean", read: ({ isOnline }) => isOnline },
+  lastJoinedAt: {
+    type: "datetime",
+    read: ({ lastJoinedAt }) => (lastJoinedAt === null ? null : Date.parse(lastJoinedAt)),
+  },
 };
 
 const NETWORK_JWT_FIELDS: MemoryFields<{ readonly name: string; readonly token: string }> = {
@@ -65,7 +68,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
     },
     // Clients take an empty list as "one controller".
     listControllers: async ({ list }) => ({
-      ...selectPage([], CONTROLLER_FIELDS, list),
+      ...selectPage(isReplicated(deps) ? renderControllers(deps) : [], CONTROLLER_FIELDS, list),
       filterableFields: Object.keys(CONTROLLER_FIELDS),
     }),
 
@@ -140,11 +143,17 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
   };
 }
 
+/** Clients that know it ask for the list of controllers. */
+const HA_CONTROLLER: z.infer<typeof capability> = "HA_CONTROLLER";
+
 /** Clients that know them log in by OIDC, and send a certificate request with the login. */
 const OIDC_CAPABILITIES: readonly z.infer<typeof capability>[] = ["OIDC_AUTH", "OIDC_AUTH_WITH_CSR"];
 
-/** The version document: the APIs that the controller serves, and what it can do besides. It follows the settings, and so is the same at every moment. */
-function versionOf({ ctx, info }: ApiDependencies) {
+const isReplicated = ({ ctx }: ApiDependencies) => ctx.replicas.replicas().length > 1;
+
+/** The version document: the APIs that the controller serves, and what it can do besides. It follows the settings and the set of controllers. */
+function versionOf(deps: ApiDependencies) {
+  const { ctx, info } = deps;
   const { enabled } = ctx.settings.oidc;
   const api = (path: string) => ({ v1: { apiBaseUrls: [`https://${info.apiAddress}${path}`], path } });
   return {
@@ -156,7 +165,7 @@ function versionOf({ ctx, info }: ApiDependencies) {
       ...(enabled && { "edge-oidc": api("/oidc") }),
     },
     buildDate: info.version.buildDate,
-    capabilities: enabled ? [...OIDC_CAPABILITIES] : [],
+    capabilities: [...(enabled ? OIDC_CAPABILITIES : []), ...(isReplicated(deps) ? [HA_CONTROLLER] : [])],
     revision: info.version.revision,
     runtimeVersion: info.runtimeVersion,
     version: info.version.version,

@@ -31,9 +31,9 @@ beforeAll(async () => {
     hosts: HOSTS,
     log: silentLogger,
   });
-  upkeep.start(c.model.enrollments, (identity) => {
-    served.push(identity.leafFingerprint);
-    c.serve(identity);
+  upkeep.start(c.model.enrollments, () => {
+    served.push(c.pki.serverIdentity.leafFingerprint);
+    c.serve(c.pki.serverIdentity);
   });
   await upkeep.check();
 });

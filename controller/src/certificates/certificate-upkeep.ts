@@ -1,13 +1,15 @@
 import { isDeepStrictEqual } from "node:util";
 import { SerialQueue } from "@sallyport/async";
-import type { Identity, Logger } from "@sallyport/wire";
+import type { Logger } from "@sallyport/wire";
 import type { ModelStore } from "../model/context.ts";
 import type { Enrollments } from "../model/identity/enrollments.ts";
 import type { Lifetimes } from "../pki/issue.ts";
 import { type PkiMaterial, renew, retire } from "../pki/material.ts";
 import type { ApiCertificates, Pki } from "../pki/pki.ts";
+import { type ReplicaMaterial, renewReplica } from "../pki/replica-material.ts";
 import { KeyVault, type Secrets } from "../store/secrets.ts";
 import { changeNetworkKeys, loadNetworkKeys, NETWORK_KEYS_KIND } from "./network-keys.ts";
+import { changeReplicaKeys, loadReplicaKeys } from "./replica-keys.ts";
 import { countFormerLeaves, isNone, reservedRouterNames } from "./stored-certificates.ts";
 
 const CHECK_MS = 3_600_000;
@@ -22,7 +24,10 @@ interface CertificateUpkeepParts {
   };
   readonly secrets: Secrets;
   readonly lifetimes: Lifetimes;
+  /** Hosts that the network's own certificate covers. */
   readonly hosts: readonly string[];
+  /** Who this process is, and what its own certificate covers, unless it has the network's id and certificate. */
+  readonly replica?: { readonly id: string; readonly hosts: readonly string[] } | undefined;
   readonly now?: () => Date;
   readonly log: Logger;
 }
@@ -38,7 +43,7 @@ export class CertificateUpkeep {
   readonly #stopping = new AbortController();
   readonly #work = new SerialQueue();
   #unsubscribe: () => void = () => undefined;
-  #onIdentity: (identity: Identity) => void = () => undefined;
+  #onIdentity: () => void = () => undefined;
   #enrollments: Pick<Enrollments, "reissue"> | undefined;
 
   constructor(parts: CertificateUpkeepParts) {
@@ -48,20 +53,36 @@ export class CertificateUpkeep {
 
   /** Renews what is due, before anything is served. */
   async renew(): Promise<void> {
+    await this.#takeOver();
     const { store, secrets, lifetimes, hosts, log } = this.#parts;
     const request = { lifetimes, hosts, now: this.#now() };
     const renewed = await changeNetworkKeys(store, secrets, (material) => renew(material, request));
+    if (renewed !== undefined) {
+      this.#adopt(renewed);
+      const until = this.#parts.pki.networkCertificate.validTo;
+      log.info({ hosts, until }, "the controller's certificates were renewed");
+    }
+    await this.#renewReplica();
+  }
+
+  /** The same for the certificates of this process, which no other one renews. */
+  async #renewReplica(): Promise<void> {
+    const { store, secrets, lifetimes, replica, pki, log } = this.#parts;
+    if (replica === undefined) return;
+    const { id, hosts } = replica;
+    const request = { id, hosts, lifetimes, now: this.#now() };
+    const renewed = await changeReplicaKeys(store, secrets, id, (network, own) => renewReplica(network, own, request));
     if (renewed === undefined) return;
-    this.#adopt(renewed);
-    const until = this.#parts.pki.serverIdentity.leaf.validTo;
-    log.info({ hosts, until }, "the controller's certificates were renewed");
+    await this.#takeOver();
+    const until = pki.serverIdentity.leaf.validTo;
+    log.info({ id, hosts, until }, "the certificates of this replica were issued");
   }
 
   /**
    * Checks now, every hour, and whenever the keys in the store are changed.
-   * @param onIdentity gets the identity to serve with, each time it is another one
+   * @param onIdentity is called each time there is another identity to serve with
    */
-  start(enrollments: Pick<Enrollments, "reissue">, onIdentity: (identity: Identity) => void): void {
+  start(enrollments: Pick<Enrollments, "reissue">, onIdentity: () => void): void {
     this.#enrollments = enrollments;
     this.#onIdentity = onIdentity;
     this.#unsubscribe = this.#parts.store.changes.subscribe({
@@ -83,7 +104,6 @@ export class CertificateUpkeep {
 
   /** Does all that is due; resolves when it is done. What fails is logged, and tried again at the next time. */
   check(): Promise<void> {
-    this.#run("take over", () => this.#takeOver());
     this.#run("renew", () => this.renew());
     this.#run("retire", () => this.#retireUnused());
     this.#run("reissue", () => this.#reissue());
@@ -101,7 +121,10 @@ export class CertificateUpkeep {
   #keysChanged(): void {
     this.#run(
       "take over",
-      () => this.#takeOver(),
+      async () => {
+        await this.#takeOver();
+        await this.#renewReplica();
+      },
       () => this.#later(TAKE_OVER_AGAIN_MS, () => this.#keysChanged()),
     );
   }
@@ -128,9 +151,13 @@ export class CertificateUpkeep {
 
   async #takeOver(): Promise<void> {
     const { store, secrets, log, pki } = this.#parts;
-    const material = await loadNetworkKeys(new KeyVault(store.db, secrets));
-    if (material === undefined || isDeepStrictEqual(material, pki.material)) return;
-    this.#adopt(material);
+    const vault = new KeyVault(store.db, secrets);
+    const [material, replicas] = [await loadNetworkKeys(vault), await loadReplicaKeys(vault)];
+    if (material === undefined) return;
+    const isChanged = !isDeepStrictEqual(material, pki.material);
+    if (!isChanged && isDeepStrictEqual(replicas, pki.replicas)) return;
+    this.#adopt(material, replicas);
+    if (!isChanged) return;
     log.info({ anchors: pki.trustAnchors.map(({ subject }) => subject) }, "changed keys were taken over");
     await this.#reissue();
   }
@@ -163,15 +190,15 @@ export class CertificateUpkeep {
     if (signed) this.#parts.log.info({ signed }, "enrollment tokens were signed with the key that is served now");
   }
 
-  #adopt(material: PkiMaterial): void {
-    this.#change(() => this.#parts.pki.adopt(material));
+  #adopt(material: PkiMaterial, replicas?: ReadonlyMap<string, ReplicaMaterial>): void {
+    this.#change(() => this.#parts.pki.adopt(material, replicas));
   }
 
   #change(change: () => void): void {
     const { pki } = this.#parts;
     const signer = pki.jwtSigner;
     change();
-    this.#onIdentity(pki.serverIdentity);
+    this.#onIdentity();
     if (pki.jwtSigner === signer || this.#enrollments === undefined) return;
     this.#run("reissue", () => this.#reissue());
     this.#later(STRAGGLERS_MS, () => this.#run("reissue", () => this.#reissue()));

@@ -11,7 +11,7 @@ import {
 import { makeFolder } from "@sallyport/program/make-folder";
 import { hashPassword } from "../auth/password.ts";
 import { loadNetworkKeys, saveNetworkKeys } from "../certificates/network-keys.ts";
-import { hostsOf, lifetimes, secretKeyFile, storeLocation } from "../config/settings.ts";
+import { lifetimes, networkHosts, secretKeyFile, storeLocation } from "../config/settings.ts";
 import { hasAdmin, seed, seedAdmin } from "../model/seeds.ts";
 import { createPkiMaterial } from "../pki/material.ts";
 import { openStore, type Store } from "../store/database.ts";
@@ -124,7 +124,7 @@ async function makeKeys(
 ): Promise<void> {
   const material = await createPkiMaterial({
     controllerId: CONTROLLER_ID,
-    hosts: hostsOf(config),
+    hosts: networkHosts(config, CONTROLLER_ID),
     lifetimes: lifetimes(config),
     ...(imported && { imported: await readCa(imported) }),
     serverKeyType: keyType,

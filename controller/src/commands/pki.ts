@@ -4,6 +4,7 @@ import { nameParts } from "@sallyport/wire";
 import { sql } from "kysely";
 import { TokenKeys } from "../auth/tokens/token-keys.ts";
 import { changeNetworkKeys, requireNetworkKeys } from "../certificates/network-keys.ts";
+import { removeAllReplicaKeys } from "../certificates/replica-keys.ts";
 import { countFormerLeaves, type FormerLeaves, isNone } from "../certificates/stored-certificates.ts";
 import { hostsOf, lifetimes, oidcSettings, secretKeyFile } from "../config/settings.ts";
 import type { Db } from "../model/context.ts";
@@ -51,6 +52,8 @@ async function rotateAuthority(
   const rotation = { hosts: hostsOf(config), lifetimes: lifetimes(config), now: new Date(), newKeys, imported };
   await changeNetworkKeys(store, secrets, async (material, trx) => {
     await askForExtensions(trx);
+    // Every process makes new ones.
+    if (newKeys) await removeAllReplicaKeys(trx, secrets);
     return rotate(material, rotation);
   });
   say("The network has a new root and a new signing CA; the former ones stay trusted until everything is renewed.");

@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { isIP } from "node:net";
 import { dirname, resolve } from "node:path";
 import { ConfigError, formatPath, type Path } from "@sallyport/config-file";
 import { type ConfigRead, type ControllerConfig, postgresUrl } from "@sallyport/controller-config";
@@ -18,7 +19,7 @@ type PlaceOf = ConfigRead["placeOf"];
 /** The server certificate covers these besides the advertised names, for clients on the same machine. */
 const LOCAL_HOSTS = ["localhost", "127.0.0.1", "::1"];
 
-/** Every host that the server certificate must cover. */
+/** The hosts that all replicas share. */
 export function hostsOf(config: ControllerConfig): string[] {
   return [...new Set([...LOCAL_HOSTS, config.api.advertise.host, config.ctrl.advertise.host])];
 }
@@ -44,11 +45,26 @@ export function listenSettings({ replica, api, ctrl, metrics }: ControllerConfig
 }
 
 /** Where clients and routers reach this process, and no other one: the shared addresses where it has none of its own. */
-export function ownAddresses({ replica, api, ctrl }: ControllerConfig): {
-  readonly api: HostPort;
-  readonly ctrl: HostPort;
-} {
+export function ownAddresses({ replica, api, ctrl }: ControllerConfig) {
   return { api: replica.api.advertise ?? api.advertise, ctrl: replica.ctrl.advertise ?? ctrl.advertise };
+}
+
+/** Who this process is among several, and what its certificate covers; undefined when it has the id and the certificate of the network. */
+export function ownReplica(config: ControllerConfig, networkId: string) {
+  const { id } = config.replica;
+  if (id === undefined || id === networkId) return undefined;
+  const { api, ctrl } = ownAddresses(config);
+  return { id, apiHost: api.host, hosts: [...new Set([api.host, ctrl.host, ...hostsOf(config)])] };
+}
+
+/** Every host that the network's certificate must cover. */
+export function networkHosts(config: ControllerConfig, networkId: string): string[] {
+  const { api, ctrl } = ownAddresses(config);
+  const hosts = hostsOf(config);
+  if (ownReplica(config, networkId) === undefined) hosts.push(api.host, ctrl.host);
+  // Clients that dial an address name no server: one certificate has to do for all addresses.
+  else if (isIP(api.host) !== 0 && isIP(config.api.advertise.host) !== 0) hosts.push(api.host);
+  return [...new Set(hosts)];
 }
 
 export function modelSettings(config: ControllerConfig, file: string): ModelSettings {
@@ -57,7 +73,6 @@ export function modelSettings(config: ControllerConfig, file: string): ModelSett
     upkeepMs: config.upkeep.interval,
     snapshotFolder: fromFolderOf(file, config.database.snapshots),
     apiAddress: formatHostPort(config.api.advertise),
-    ctrlAddresses: [`tls:${formatHostPort(config.ctrl.advertise)}`],
     sessionTimeoutMs: config.edge.apiSessionTimeout,
     identityEnrollmentMs: config.edge.enrollment.identity,
     routerEnrollmentMs: config.edge.enrollment.router,

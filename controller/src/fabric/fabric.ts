@@ -19,8 +19,9 @@ import { type Link, linkCost } from "./links/link-table.ts";
 import { Mesh } from "./links/mesh.ts";
 import { followChange } from "./model-changes.ts";
 import { FABRIC_LIMITS, type FabricOptions, type FabricSettings } from "./options.ts";
-import type { FabricModel, TerminatorRecord } from "./ports.ts";
+import type { ControllerSetPort, FabricModel, TerminatorRecord } from "./ports.ts";
 import { ControlListener } from "./routers/control-listener.ts";
+import { ControllerSet } from "./routers/controller-set.ts";
 import { IdentityConnections } from "./routers/identity-connections.ts";
 import { LastSeen } from "./routers/last-seen.ts";
 import { ROUTER_LINES, type RouterConnection, type RouterState, routerState } from "./routers/router-connection.ts";
@@ -46,6 +47,8 @@ interface FabricParts {
   readonly port: TlsPort;
   /** Of the controller; routers file their sessions, circuits and links under it. */
   readonly controllerId: string;
+  /** The controllers that routers are told of; without it none. */
+  readonly controllers?: ControllerSetPort;
   /** The CAs that routers' certificates must lead to. Asked for every admission: a renewal of the network's CA changes them. */
   readonly trustAnchors: () => readonly X509Certificate[];
   readonly model: FabricModel;
@@ -78,6 +81,7 @@ export class Fabric {
   readonly #circuits: CircuitRegistry;
   readonly #rerouter: Rerouter;
   readonly #life: RouterLife;
+  readonly #controllers: ControllerSet;
   readonly #sessions: SessionFeed;
   readonly #hosting: HostingEnds;
   readonly #access: CircuitAccess;
@@ -114,6 +118,7 @@ export class Fabric {
     });
     const circuits: CircuitRegistry = new CircuitRegistry(exchange, costs, emit);
     this.#mesh = mesh;
+    this.#controllers = new ControllerSet(mesh, parts.controllers);
     this.#exchange = exchange;
     this.#circuits = circuits;
     const isAnyAwaited = () => this.#life.isAnyAwaited();
@@ -149,7 +154,7 @@ export class Fabric {
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, access, terminators, log });
     const routers = new RouterMessages({ model, identities: this.#identities, life: this.#life, emit, log });
     this.operations = new RouterOperations(mesh, emit);
-    const feeds = [this.#sessions, this.#dataModel, this.#validation];
+    const feeds = [this.#sessions, this.#dataModel, this.#validation, this.#controllers];
     this.#handlers = [links, circuitMessages, terminators, tunnels, routers, ...feeds, this.operations];
     const lastSeen = new LastSeen();
     this.onEvent((event) => lastSeen.note(event));
@@ -295,6 +300,7 @@ export class Fabric {
     const routers = this.#mesh.routers();
     for (const router of routers) router.channel.close(new Error("the controller is shutting down"));
     this.#life.close();
+    this.#controllers.close();
     this.#dataModel.close();
     this.#access.close();
     this.#hosting.close();
@@ -313,7 +319,10 @@ export class Fabric {
       attach: (router) => {
         for (const handler of this.#handlers) handler.attach(router);
       },
-      onConnected: (router, isNewProcess) => this.#life.connected(router, isNewProcess),
+      onConnected: (router, isNewProcess) => {
+        this.#controllers.connected(router);
+        this.#life.connected(router, isNewProcess);
+      },
       onDisconnected: (router, reason) => this.#life.disconnected(router, reason),
       log: this.#log,
     });

@@ -383,6 +383,15 @@ export interface FabricModel {
   openTunnelSession(request: TunnelSessionRequest): Promise<TunnelSessionGrant | Denial>;
 }
 
+/** The controllers of the network, of which routers are told. */
+export interface ControllerSetPort {
+  replicas(): readonly { readonly id: string; readonly ctrlAddress: string }[];
+  /** Number of the present set, which grows with each change; 0 as long as routers need not be told. */
+  readonly index: bigint;
+  readonly isLeader: boolean;
+  onChange(listener: () => void): () => void;
+}
+
 /** True for the refusals among a model's answers. */
 export function isDenial(answer: object): answer is Denial {
   return "denied" in answer;

@@ -10,6 +10,7 @@ import type { Outage } from "../store/outage.ts";
 import type { Database } from "../store/schema.ts";
 import type { Secrets } from "../store/secrets.ts";
 import type { ModelPki } from "./pki-port.ts";
+import type { ReplicaSet } from "./replica/replica-set.ts";
 
 /** A connection or a transaction: what queries run on. */
 export type Db = Kysely<Database> | Transaction<Database>;
@@ -41,8 +42,6 @@ export interface OidcSettings extends TokenLives {
 export interface ModelSettings {
   /** `host:port` of the Client API as it is advertised: the `iss` of enrollment tokens. */
   readonly apiAddress: string;
-  /** Control-channel addresses for routers, for example `tls:ctrl.example:1280`. */
-  readonly ctrlAddresses: readonly string[];
   /** Idle time after which an API session ends. */
   readonly sessionTimeoutMs: number;
   readonly identityEnrollmentMs: number;
@@ -66,6 +65,8 @@ export interface ModelContext {
   readonly secrets: Secrets;
   readonly tokens: Tokens;
   readonly settings: ModelSettings;
+  /** The processes that serve the network. */
+  readonly replicas: ReplicaSet;
   readonly now: () => Date;
   /** How many controllers work on the network now, this one included. Limits that each counts for itself are divided by it. */
   readonly liveReplicas: () => number;

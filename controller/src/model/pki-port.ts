@@ -11,7 +11,8 @@ export type ModelPki = Pick<
   | "caBundlePkcs7Base64"
   | "clientBundlePem"
   | "trustAnchors"
-  | "serverIdentity"
+  | "certificateOf"
+  | "networkCertificate"
   | "signJwt"
   | "jwtSigner"
 >;
@@ -27,6 +28,7 @@ export function boundedPki(pki: ModelPki): ModelPki {
     issueRouterCertificates: (...args) => limit.run(() => pki.issueRouterCertificates(...args)),
     issueSessionCertificate: (...args) => limit.run(() => pki.issueSessionCertificate(...args)),
     caBundlePkcs7Base64: (...args) => pki.caBundlePkcs7Base64(...args),
+    certificateOf: (...args) => pki.certificateOf(...args),
     signJwt: (...args) => pki.signJwt(...args),
     get caBundlePem() {
       return pki.caBundlePem;
@@ -37,8 +39,8 @@ export function boundedPki(pki: ModelPki): ModelPki {
     get trustAnchors() {
       return pki.trustAnchors;
     },
-    get serverIdentity() {
-      return pki.serverIdentity;
+    get networkCertificate() {
+      return pki.networkCertificate;
     },
     get jwtSigner() {
       return pki.jwtSigner;

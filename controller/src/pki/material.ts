@@ -111,7 +111,7 @@ export async function rotate(material: PkiMaterial, rotation: Rotation): Promise
   };
 }
 
-async function newKeys(serverKeyType: KeyType): Promise<{ controller: string; server: string }> {
+export async function newKeys(serverKeyType: KeyType): Promise<{ controller: string; server: string }> {
   const [controller, server] = await Promise.all([newKeyPair("ec"), newKeyPair(serverKeyType)]);
   return { controller: controller.keyPem, server: server.keyPem };
 }
@@ -171,7 +171,7 @@ export async function renew(
 }
 
 /** What ends with its issuer anyway gains nothing from being issued again. */
-function isOutlived(certificate: KeyedCertificate, issuer: { readonly certPem: string }): boolean {
+export function isOutlived(certificate: KeyedCertificate, issuer: { readonly certPem: string }): boolean {
   const end = (pem: string) => new X509Certificate(leafOf(pem)).validToDate.getTime();
   return end(certificate.certPem) >= end(issuer.certPem);
 }
@@ -191,7 +191,8 @@ export function anchorsOf({ root, intermediate, former }: PkiMaterial): string[]
   return [...new Set(pems.flatMap(splitPem))];
 }
 
-function controllerIdOf({ controller, server }: PkiMaterial): string {
+/** The id of the network's controller: that of a process without one of its own. */
+export function controllerIdOf({ controller, server }: PkiMaterial): string {
   return identityFromPem({
     certPem: controller.certPem,
     keyPem: controller.keyPem,
@@ -216,7 +217,7 @@ interface Own {
   readonly trustDomain: string;
 }
 
-async function ownCertificates(
+export async function ownCertificates(
   issuer: Issuer,
   own: Own,
   keys: { readonly controller: string; readonly server: string },
@@ -249,12 +250,13 @@ async function issueOwn(
   return { certPem: issued.pem, keyPem };
 }
 
-function covers(certificate: X509Certificate, host: string): boolean {
+export function covers(certificate: X509Certificate, host: string): boolean {
   return (isIP(host) === 0 ? certificate.checkHost(host) : certificate.checkIP(host)) !== undefined;
 }
 
-function hostsOf(server: KeyedCertificate): string[] {
-  return alternativeNames(new X509Certificate(leafOf(server.certPem)))
+/** The DNS names and addresses of a certificate. */
+export function hostsOf({ certPem }: Pick<KeyedCertificate, "certPem">): string[] {
+  return alternativeNames(new X509Certificate(leafOf(certPem)))
     .filter(({ type }) => type === "dns" || type === "ip")
     .map(({ value }) => value);
 }

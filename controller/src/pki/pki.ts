@@ -1,5 +1,14 @@
 import { X509Certificate } from "node:crypto";
-import { type Identity, identityFromPem, type KeyedPem, signingKeys, splitPem, x509 } from "@sallyport/wire";
+import { isIP } from "node:net";
+import {
+  type Identity,
+  identityFromPem,
+  type KeyedPem,
+  signingKeys,
+  splitPem,
+  withServerCertificates,
+  x509,
+} from "@sallyport/wire";
 import { type Csr, isSpiffe, readCsr } from "./csr.ts";
 import {
   CLOCK_TOLERANCE_MS,
@@ -17,6 +26,8 @@ import { JwtSigner } from "./jwt-signer.ts";
 import {
   alternativeNames,
   anchorsOf,
+  covers,
+  hostsOf,
   issuerOf,
   keyTypeOf,
   newKeyPair,
@@ -24,6 +35,7 @@ import {
   renew,
   trustDomainOf,
 } from "./material.ts";
+import { chained, type ReplicaMaterial } from "./replica-material.ts";
 import { reservedHostOf, reservedHosts } from "./reserved-names.ts";
 
 /** What the API is served with besides the network's own certificate. */
@@ -34,6 +46,13 @@ export interface ApiCertificates {
   readonly authorities: readonly string[];
 }
 
+/** A process with an id of its own, among several on one database. */
+export interface OwnReplica {
+  readonly id: string;
+  /** Host of the API at which clients reach this process alone. */
+  readonly apiHost: string;
+}
+
 /**
  * The network's certificate authority, and the controller's own identity.
  *
@@ -42,32 +61,44 @@ export interface ApiCertificates {
 export class Pki {
   readonly #lifetimes: Lifetimes;
   readonly #sharedHosts: readonly string[];
+  readonly #replica: OwnReplica | undefined;
   readonly #now: () => Date;
   #material: PkiMaterial;
+  #replicas: ReadonlyMap<string, ReplicaMaterial> = new Map();
   #api: ApiCertificates = { authorities: [] };
-  #parts: ReturnType<typeof prepare>;
+  #parts: Prepared;
 
-  /** @param options `sharedHosts`: hosts of the controller for which routers get certificates, too */
+  /**
+   * @param options `sharedHosts`: hosts of the controller for which routers get certificates, too. `replica`: who this process is, unless it has the id of the
+   * network's controller
+   */
   constructor(
     material: PkiMaterial,
-    options: { lifetimes: Lifetimes; sharedHosts?: readonly string[]; now?: () => Date },
+    options: {
+      readonly lifetimes: Lifetimes;
+      readonly sharedHosts?: readonly string[];
+      readonly replica?: OwnReplica | undefined;
+      readonly now?: () => Date;
+    },
   ) {
     this.#lifetimes = options.lifetimes;
     this.#sharedHosts = options.sharedHosts ?? [];
+    this.#replica = options.replica;
     this.#now = options.now ?? (() => new Date());
-    this.#parts = prepare(material, this.#api, this.#sharedHosts);
     this.#material = material;
+    this.#parts = this.#prepare();
   }
 
-  /** Works with other material from now on: what a renewal or a rotation has made. */
-  adopt(material: PkiMaterial): void {
-    this.#parts = prepare(material, this.#api, this.#sharedHosts);
+  /** Works with other material from now on: what a renewal or a rotation has made. `replicas`: that of every replica by id. */
+  adopt(material: PkiMaterial, replicas: ReadonlyMap<string, ReplicaMaterial> = this.#replicas): void {
+    this.#parts = this.#prepare(material, replicas);
     this.#material = material;
+    this.#replicas = replicas;
   }
 
   /** Tokens and what clients are told to trust go by these certificates from now on. Their authorities admit no client. */
   serveApiWith(certificates: ApiCertificates): void {
-    this.#parts = prepare(this.#material, certificates, this.#sharedHosts);
+    this.#parts = this.#prepare(this.#material, this.#replicas, certificates);
     this.#api = certificates;
   }
 
@@ -75,14 +106,41 @@ export class Pki {
     return this.#material;
   }
 
-  /** Common name of the controller's certificate. */
-  get controllerId(): string {
-    return this.#parts.serverIdentity.id;
+  get replicas(): ReadonlyMap<string, ReplicaMaterial> {
+    return this.#replicas;
   }
 
-  /** What the controller listens and dials with. A renewal replaces it. */
+  /** Id of this process: routers file its sessions, circuits and links under it. */
+  get controllerId(): string {
+    return this.#replica?.id ?? this.#parts.networkIdentity.id;
+  }
+
+  /** What this process dials with, and what is seen at its own addresses. A renewal replaces it. */
   get serverIdentity(): Identity {
     return this.#parts.serverIdentity;
+  }
+
+  /**
+   * What the APIs are served with: the network's certificate at the shared address, where every replica shows the same one, because clients that enroll trust
+   * that leaf alone; at addresses of this process its own.
+   */
+  get apiIdentity(): Identity {
+    return this.#parts.apiIdentity;
+  }
+
+  /** The certificate whose key signs enrollment tokens unless the operator's own does. */
+  get networkCertificate(): X509Certificate {
+    return this.#parts.networkCertificate;
+  }
+
+  /** The hosts of all replicas' own certificates. */
+  get replicaHosts(): readonly string[] {
+    return [...this.#replicas.values()].flatMap(({ server }) => hostsOf(server));
+  }
+
+  /** What a replica is seen with at its own addresses; undefined for an unknown one. */
+  certificateOf(replicaId: string): X509Certificate | undefined {
+    return this.#parts.certificates.get(replicaId);
   }
 
   /** Root and intermediate, and during a rotation the former ones: each alone is enough to trust a certificate of this network. */
@@ -227,6 +285,38 @@ export class Pki {
     return renewed;
   }
 
+  #prepare(material = this.#material, replicas = this.#replicas, api = this.#api): Prepared {
+    const { controller, server } = material;
+    const anchors = anchorsOf(material);
+    const caBundlePem = anchors.join("");
+    const identityOf = (client: KeyedCertificate, served: KeyedCertificate) =>
+      identityFromPem({
+        ...{ certPem: client.certPem, keyPem: client.keyPem, caPem: caBundlePem },
+        ...{ serverCertPem: served.certPem, serverKeyPem: served.keyPem },
+      });
+    const networkIdentity = identityOf(controller, server);
+    const networkCertificate = new X509Certificate(leafOf(server.certPem));
+    const certificates = new Map([[networkIdentity.id, networkCertificate]]);
+    for (const [id, { server }] of replicas) certificates.set(id, new X509Certificate(server.certPem));
+    const own = this.#replica && replicas.get(this.#replica.id);
+    const now = this.#now();
+    const serverIdentity = own
+      ? identityOf(chained(own.client, material, now), chained(own.server, material, now))
+      : networkIdentity;
+    // Who dials an address names no server.
+    const { apiHost = "" } = this.#replica ?? {};
+    const isDialledByAddress = isIP(apiHost) !== 0 && !covers(networkCertificate, apiHost);
+    const unnamed = isDialledByAddress ? serverIdentity.defaultServerCertificate : server;
+    return {
+      ...{ caBundlePem, networkIdentity, networkCertificate, certificates, serverIdentity },
+      reservedHosts: reservedHosts([...certificates.values()].flatMap(alternativeNames), this.#sharedHosts),
+      jwt: new JwtSigner(api.signer ?? server),
+      clientBundlePem: [...new Set([...anchors, ...api.authorities])].join(""),
+      trustAnchors: anchors.map((pem) => new X509Certificate(pem)),
+      apiIdentity: own ? withServerCertificates(serverIdentity, [server], unnamed) : networkIdentity,
+    };
+  }
+
   async #issue(
     csr: Csr,
     purposes: readonly ("client" | "server")[],
@@ -261,23 +351,15 @@ export class Pki {
 }
 
 /** What follows from the material, made once for all uses. */
-function prepare(material: PkiMaterial, api: ApiCertificates, sharedHosts: readonly string[]) {
-  const { controller, server } = material;
-  const anchors = anchorsOf(material);
-  const caBundlePem = anchors.join("");
-  const ownNames = alternativeNames(new X509Certificate(leafOf(server.certPem)));
-  return {
-    reservedHosts: reservedHosts(ownNames, sharedHosts),
-    jwt: new JwtSigner(api.signer ?? server),
-    caBundlePem,
-    clientBundlePem: [...new Set([...anchors, ...api.authorities])].join(""),
-    trustAnchors: anchors.map((pem) => new X509Certificate(pem)),
-    serverIdentity: identityFromPem({
-      certPem: controller.certPem,
-      keyPem: controller.keyPem,
-      serverCertPem: server.certPem,
-      serverKeyPem: server.keyPem,
-      caPem: caBundlePem,
-    }),
-  };
+interface Prepared {
+  readonly reservedHosts: ReadonlySet<string>;
+  readonly jwt: JwtSigner;
+  readonly caBundlePem: string;
+  readonly clientBundlePem: string;
+  readonly trustAnchors: readonly X509Certificate[];
+  readonly networkIdentity: Identity;
+  readonly networkCertificate: X509Certificate;
+  readonly certificates: ReadonlyMap<string, X509Certificate>;
+  readonly serverIdentity: Identity;
+  readonly apiIdentity: Identity;
 }

@@ -180,6 +180,20 @@ export class KeyVault {
     return box === undefined ? undefined : (JSON.parse(this.#secrets.decryptText(box, vaultContext(name))) as T);
   }
 
+  /** The values whose names begin with `prefix`, by the rest of their names. @throws SecretsError as {@link load} */
+  async loadAll<T>(prefix: string): Promise<Map<string, T>> {
+    const { rows } = await sql<{ name: string; box: Buffer }>`
+      SELECT name, box FROM secret WHERE starts_with(name, ${prefix}) ORDER BY name`.execute(this.#db);
+    const open = (name: string, box: Buffer) => JSON.parse(this.#secrets.decryptText(box, vaultContext(name))) as T;
+    return new Map(rows.map(({ name, box }) => [name.slice(prefix.length), open(name, box)]));
+  }
+
+  /** @returns whether there was a value */
+  async remove(name: string): Promise<boolean> {
+    const { numAffectedRows } = await sql`DELETE FROM secret WHERE name = ${name}`.execute(this.#db);
+    return numAffectedRows === 1n;
+  }
+
   /** Saves a value, in place of an older one. */
   async save(name: string, value: unknown): Promise<void> {
     const box = this.#secrets.encrypt(JSON.stringify(value), vaultContext(name));

@@ -1,29 +1,22 @@
-import { X509Certificate } from "node:crypto";
 import {
   accepts,
   apiError,
-  apiTime,
   asksFor,
-  BASE_PATHS,
-  type controllerDetail,
   type enrollmentOperations,
   fieldError,
   JSON_TYPE,
   unservedEnrollment,
 } from "@sallyport/api";
-import { fingerprint } from "@sallyport/wire";
-import type { z } from "zod";
 import type { Enrolled } from "../../auth/certificate-enrolling.ts";
 import type { Enrolling } from "../../auth/enrolling.ts";
 import type { ApiHandlers, RequestInfo } from "../../http/context.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { links } from "../render/base.ts";
+import { renderControllers } from "../render/controllers.ts";
 import { unservedHandlers } from "../system/system-handlers.ts";
 
 export function enrollmentHandlers(deps: ApiDependencies): ApiHandlers<typeof enrollmentOperations> {
-  const since = apiTime(deps.ctx.now());
   const { enrolling } = deps;
-  const controllers = () => [ownController(deps, since)];
+  const controllers = () => renderControllers(deps);
   /** What a method of identities answers: routers learn controllers over their channel. */
   const withControllers = (method: string) =>
     method === "ott" || method === "ottca" || method === "updb" ? { controllers: controllers() } : {};
@@ -67,25 +60,6 @@ export function enrollmentHandlers(deps: ApiDependencies): ApiHandlers<typeof en
     extendRouterEnrollment: async ({ body, request }) => ({
       data: await enrolling.extendRouter(directCertificates(request), body),
     }),
-  };
-}
-
-/**
- * This controller, as a client that enrolls learns of it: where it authenticates. `GET /controllers` lists the members of a cluster, of which a controller
- * alone is none.
- */
-function ownController({ ctx, info }: ApiDependencies, since: string): z.input<typeof controllerDetail> {
-  const { id, certPem, serverCertPem = certPem } = ctx.pki.serverIdentity;
-  const leaf = new X509Certificate(serverCertPem);
-  const at = (path: string) => [{ url: `https://${info.apiAddress}${path}`, version: "v1" }];
-  const oidc = ctx.settings.oidc.enabled ? { "edge-oidc": at("/oidc") } : {};
-  return {
-    ...{ _links: links("controllers", id), id, createdAt: since, updatedAt: since, tags: {}, name: id },
-    apiAddresses: { "edge-client": at(BASE_PATHS.client), ...oidc },
-    certPem: leaf.toString(),
-    fingerprint: fingerprint(leaf),
-    isOnline: true,
-    lastJoinedAt: since,
   };
 }
 

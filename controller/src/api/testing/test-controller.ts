@@ -15,6 +15,7 @@ import { createFabricModel } from "../../model/fabric/fabric-model.ts";
 import { createModel, type Model } from "../../model/model.ts";
 import { seed, seedAdmin } from "../../model/seeds.ts";
 import { databaseFailure } from "../../model/store-errors.ts";
+import { ChangingReplicas, testReplica } from "../../model/testing/changing-replicas.ts";
 import { TEST_TIMES } from "../../model/testing/test-context.ts";
 import { startUpkeep } from "../../model/upkeep.ts";
 import { createPages } from "../../oidc/pages/login-pages.ts";
@@ -55,6 +56,7 @@ export interface CallOptions {
 
 export interface TestController {
   readonly ctx: ModelContext;
+  readonly replicas: ChangingReplicas;
   readonly model: Model;
   readonly authentication: Authentication;
   readonly fabricModel: ReturnType<typeof createFabricModel>;
@@ -110,11 +112,11 @@ export async function startTestController(
   const apiAddress = `localhost:${port.port}`;
   const oidc = { ...TEST_TIMES.oidc, ...options.oidc };
   const tokens = await startTokens({ store, pki, secrets, lives: oidc, apiAddress, now, log });
-  const ctrlAddresses = [`tls:${apiAddress}`];
+  const replicas = new ChangingReplicas([testReplica(pki.controllerId, port.port)]);
   const ctx: ModelContext = {
-    ...{ store, pki, secrets, tokens, now, log },
+    ...{ store, pki, secrets, tokens, replicas, now, log },
     liveReplicas: options.liveReplicas ?? (() => 1),
-    settings: { ...TEST_TIMES, apiAddress, ctrlAddresses, snapshotFolder, oidc },
+    settings: { ...TEST_TIMES, apiAddress, snapshotFolder, oidc },
   };
   if (beside === undefined) {
     await seed(store);
@@ -237,6 +239,7 @@ export async function startTestController(
     model,
     authentication: api.authentication,
     fabricModel,
+    replicas,
     pki,
     port: port.port,
     clock,

@@ -119,8 +119,6 @@ export class RouterMessages {
     onMessage(router, ControlType.Alerts, ctrlPb.AlertsSchema, (body, message) =>
       this.#raise(router, limit, body, message),
     );
-    // Routers ask after the members of a cluster. A controller of its own has none to tell of.
-    onRawMessage(router, ControlType.RequestClusterMembers, () => {});
     // Frames that an operator has a router trace: of use only to that operator.
     onRawMessage(router, ControlType.TraceEvent, ({ body }) =>
       this.#parts.emit({ kind: "router-trace", routerId: router.id, body }),

@@ -112,12 +112,6 @@ describe("life cycle", () => {
     expect(router.pending(ControlType.PeerStateChanges)).toHaveLength(1);
   });
 
-  test("a router that asks for the members of a cluster gets no answer, and goes on", async () => {
-    router.send(ControlType.RequestClusterMembers);
-    await router.roundTrip();
-    expect(router.pending(ControlType.UpdateCtrlAddresses)).toEqual([]);
-  });
-
   test("connected identities", async () => {
     expect(net.fabric.identityConnection("i1")).toBe("unknown");
     const report = (fullState: boolean, events: object[]) =>

@@ -6,7 +6,7 @@ import { vi } from "vitest";
 import { fabricOptions } from "../../config/settings.ts";
 import { Fabric } from "../fabric.ts";
 import type { FabricOptions } from "../options.ts";
-import type { RouterRecord } from "../ports.ts";
+import type { ControllerSetPort, RouterRecord } from "../ports.ts";
 import { MemoryModel } from "./memory-model.ts";
 import { ScriptedRouter, type ScriptedRouterOptions } from "./scripted-router.ts";
 
@@ -44,7 +44,10 @@ export class TestFabric {
     this.anchors = anchors;
   }
 
-  static async start(options: Partial<FabricOptions> = {}, log: Logger = silentLogger): Promise<TestFabric> {
+  static async start(
+    options: Partial<FabricOptions> & { readonly controllers?: ControllerSetPort } = {},
+    log: Logger = silentLogger,
+  ): Promise<TestFabric> {
     const authority = await TestAuthority.create();
     const identity = await authority.identity("ctrl1");
     const tlsPort = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
@@ -55,13 +58,15 @@ export class TestFabric {
       const traceId = traced.get(identityId);
       return traceId === undefined ? undefined : { traceId, channelMask: TraceChannel.All };
     };
+    const { controllers, ...limits } = options;
     const fabric = new Fabric({
+      ...(controllers && { controllers }),
       traceOf,
       port: tlsPort,
       controllerId: identity.id,
       trustAnchors: () => anchors,
       model,
-      options: { ...fabricOptions(CONTROLLER_DEFAULTS), ...options },
+      options: { ...fabricOptions(CONTROLLER_DEFAULTS), ...limits },
       log,
     });
     return new TestFabric(fabric, model, tlsPort, authority, anchors, traced);

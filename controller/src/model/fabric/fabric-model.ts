@@ -14,7 +14,7 @@ import { fabricTunnel } from "./fabric-tunnel.ts";
 export function createFabricModel(ctx: ModelContext, model: Model): FabricModel & { close(): Promise<void> } {
   const changes = new FabricChanges(ctx);
   const dataModel = new RouterDataModel(ctx, () => ({
-    server: ctx.pki.serverIdentity.leaf,
+    server: ctx.pki.networkCertificate,
     tokenKeys: ctx.tokens.keys.published().map(({ certificate }) => certificate),
     authorities: ctx.pki.trustAnchors,
   }));

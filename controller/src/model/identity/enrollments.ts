@@ -229,7 +229,7 @@ export class Enrollments {
   }
 
   #jwt(method: EnrollmentMethod, subject: string, token: string, expiresAt: Date): string {
-    const { settings, pki } = this.#ctx;
+    const { settings, pki, replicas } = this.#ctx;
     return pki.signJwt({
       iss: `https://${settings.apiAddress}`,
       sub: subject,
@@ -237,7 +237,7 @@ export class Enrollments {
       exp: Math.floor(expiresAt.getTime() / 1000),
       jti: token,
       em: method,
-      ctrls: [...settings.ctrlAddresses],
+      ctrls: replicas.replicas().map(({ ctrlAddress }) => ctrlAddress),
     });
   }
 }

@@ -5,9 +5,10 @@ import { silentLogger } from "@sallyport/wire";
 import type { Store } from "../../store/database.ts";
 import { Secrets } from "../../store/secrets.ts";
 import type { ModelContext, ModelSettings } from "../context.ts";
+import { ChangingReplicas, testReplica } from "./changing-replicas.ts";
 
 /** The times of a new network. */
-export const TEST_TIMES: Omit<ModelSettings, "apiAddress" | "ctrlAddresses" | "snapshotFolder"> = {
+export const TEST_TIMES: Omit<ModelSettings, "apiAddress" | "snapshotFolder"> = {
   sessionTimeoutMs: 30 * 60_000,
   identityEnrollmentMs: 180 * 60_000,
   routerEnrollmentMs: 180 * 60_000,
@@ -33,11 +34,12 @@ export function testContext(store: Store): ModelContext {
   const settings = {
     ...TEST_TIMES,
     apiAddress: "localhost:1280",
-    ctrlAddresses: ["tls:localhost:1280"],
     snapshotFolder: join(tmpdir(), "sallyport-no-snapshots"),
   };
   const secrets = new Secrets(randomBytes(32));
-  return { store, pki, secrets, tokens, settings, now: () => new Date(), liveReplicas: () => 1, log: silentLogger };
+  const replicas = new ChangingReplicas([testReplica("controller")]);
+  const now = () => new Date();
+  return { store, pki, secrets, tokens, settings, replicas, now, liveReplicas: () => 1, log: silentLogger };
 }
 
 function absent<T extends object>(what: string): T {

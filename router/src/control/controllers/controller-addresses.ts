@@ -30,6 +30,8 @@ export class ControllerAddresses {
   readonly #o: ControllerAddressesOptions;
   #announced: readonly Address[];
   #index = 0n;
+  /** Of the newest announcement of a leader: the set may be known from another controller already. */
+  #leaderIndex = 0n;
   #leader: string | undefined;
   /** Changes are written one after the other. */
   readonly #writes = new SerialQueue();
@@ -51,13 +53,13 @@ export class ControllerAddresses {
         endpoints.map(({ address }) => [address, id] as const),
       );
       const addresses = owners.length > 0 ? owners.map(([address]) => address) : update.addresses;
-      if (addresses.length === 0 || !this.#advance(update.index)) return;
-      if (update.isLeader) this.#leader = controller.id;
+      if (update.isLeader) this.#led(controller.id, update.index);
+      if (addresses.length === 0 || (this.#index !== 0n && update.index <= this.#index)) return;
+      this.#index = update.index;
       this.#replace(addresses, new Map(owners));
     });
     controllers.handle(ControlType.UpdateClusterLeader, (message, controller) => {
-      if (this.#advance(decodeControl(ctrlPb.UpdateClusterLeaderSchema, message.body).index))
-        this.#leader = controller.id;
+      this.#led(controller.id, decodeControl(ctrlPb.UpdateClusterLeaderSchema, message.body).index);
     });
   }
 
@@ -74,6 +76,7 @@ export class ControllerAddresses {
   /** The controllers number their announcements from the start again: their database was replaced by another. */
   forgetIndex(): void {
     this.#index = 0n;
+    this.#leaderIndex = 0n;
   }
 
   /** Resolves when the last change is in the file. */
@@ -81,10 +84,10 @@ export class ControllerAddresses {
     return this.#written;
   }
 
-  #advance(index: bigint): boolean {
-    if (this.#index !== 0n && index <= this.#index) return false;
-    this.#index = index;
-    return true;
+  #led(id: string, index: bigint): void {
+    if (index < this.#leaderIndex) return;
+    this.#leaderIndex = index;
+    this.#leader = id;
   }
 
   /** @param named id of the controller that answers at an address, where it is said */
