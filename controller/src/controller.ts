@@ -46,6 +46,7 @@ import { policyInMemory } from "./model/integrity/policy-in-memory.ts";
 import { createModel } from "./model/model.ts";
 import { boundedPki } from "./model/pki-port.ts";
 import { soleReplica } from "./model/replica/replica-set.ts";
+import { SharedReplicas } from "./model/replica/shared-replicas.ts";
 import { seed } from "./model/seeds.ts";
 import { databaseFailure } from "./model/store-errors.ts";
 import { summarize } from "./model/summary.ts";
@@ -106,8 +107,12 @@ export async function startController(options: ControllerOptions): Promise<Contr
     });
     const secrets = await loadSecrets(secretKeyFile(config, file), env);
     const metrics = new ControllerMetrics();
+    const location = storeLocation(config, file, placeOf);
+    const { id: replicaId } = config.replica;
     const store = await openStore({
-      ...storeLocation(config, file, placeOf),
+      ...location,
+      // The embedded database has one process.
+      ...(replicaId !== undefined && location.embedded === undefined && { replica: { id: replicaId } }),
       onLost: options.onLost,
       onQuery: (seconds, isOk) => metrics.queried(seconds, isOk),
       changeLogSeconds: config.upkeep.changeLog / 1_000,
@@ -149,7 +154,10 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const tokens = await startTokens({ store, pki, secrets, lives: settings.oidc, apiAddress, now, log });
     stops.push({ name: "tokens", stop: () => tokens.close() });
     const version = parseVersionInfo(versionInfo());
-    const replicas = soleReplica(ownRecord(config, pki, version.version, now()));
+    const own = ownRecord(config, pki, version.version, now());
+    const several = store.replica.isShared ? await SharedReplicas.start({ store, own, log }) : undefined;
+    if (several !== undefined) stops.push({ name: "replicas", stop: () => several.close() });
+    const replicas = several ?? soleReplica(own);
     const ctx = {
       ...{ store, secrets, tokens, settings, replicas, now, log },
       liveReplicas: () => replicas.replicas().filter(({ isLive }) => isLive).length,

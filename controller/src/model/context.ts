@@ -22,7 +22,7 @@ export interface ModelStore {
   /** Since when the database cannot be used; undefined while it answers. */
   readonly outage: Pick<Outage, "since">;
   /** This controller among those on the database. */
-  readonly replica: Pick<Replica, "isShared" | "isLeader" | "leaderDb" | "onLeadership">;
+  readonly replica: Pick<Replica, "isShared" | "isLeader" | "leaderDb" | "onLeadership" | "others">;
   /** For what needs a connection of its own. */
   readonly connection: ClientConfig;
   /** READ COMMITTED; repeated when it lost a deadlock; tells the readers of the change log afterwards. */

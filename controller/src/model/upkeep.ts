@@ -16,13 +16,15 @@ const ACCESS_KINDS: ReadonlySet<string> = new Set(["service_policy", "service", 
 
 /**
  * What the model does by time and after changes: ends expired API sessions, writes noted activity and posture reports, and ends sessions that policy
- * no longer allows. A failure is logged and the work tried again at its next time.
+ * no longer allows. Of several controllers, the leader does it, except for what each has noted itself. A failure is logged and the work tried again at its
+ * next time.
  * @param onSwept called with the number of rows that were removed because their time was over
  */
 export function startUpkeep(ctx: ModelContext, model: Model, onSwept?: (what: string, count: number) => void) {
   const running = new Set<Promise<void>>();
   let stopped = false;
 
+  const { replica } = ctx.store;
   const run = (name: string, work: () => Promise<unknown>) => {
     if (stopped) return;
     const done = work()
@@ -46,6 +48,10 @@ export function startUpkeep(ctx: ModelContext, model: Model, onSwept?: (what: st
     const ended = await model.posture.sweep();
     if (ended > 0) ctx.log.info({ ended }, "sessions ended whose posture checks fail");
   });
+
+  const lead = (name: string, work: () => Promise<unknown>) => {
+    if (replica.isLeader) run(name, work);
+  };
 
   // One check at a time; what changes while it runs is covered by one more.
   let isChecking = false;
@@ -76,9 +82,9 @@ export function startUpkeep(ctx: ModelContext, model: Model, onSwept?: (what: st
   };
 
   const sweeper = setInterval(() => {
-    run("sweep", sweep);
-    run("posture", holdPosture);
-    if (unchecked.length > 0) run("access", () => checkAccess([]));
+    lead("sweep", sweep);
+    lead("posture", holdPosture);
+    if (unchecked.length > 0) lead("access", () => checkAccess([]));
   }, SWEEP_MS).unref();
   const stopping = new AbortController();
   const expire = alone(async () => {
@@ -92,7 +98,7 @@ export function startUpkeep(ctx: ModelContext, model: Model, onSwept?: (what: st
       if (removed > 0) onSwept?.(what, removed);
     }
   });
-  const expirer = setInterval(() => run("expiry", expire), ctx.settings.upkeepMs).unref();
+  const expirer = setInterval(() => lead("expiry", expire), ctx.settings.upkeepMs).unref();
   const flusher = setInterval(() => run("flush", () => model.apiSessions.flush()), FLUSH_MS).unref();
   const postureFlusher = setInterval(() => {
     if (model.posture.reports.hasUnwritten) run("posture reports", () => model.posture.stored.flush());
@@ -104,11 +110,13 @@ export function startUpkeep(ctx: ModelContext, model: Model, onSwept?: (what: st
       model.sessions.onChanges(rows);
       for (const { kind, op, key } of rows) if (kind === "identity" && op === "delete") model.failedDials.forget(key);
       const taking = rows.filter((row) => ACCESS_KINDS.has(row.kind) && row.op !== "create");
-      if (taking.length > 0) run("access", () => checkAccess(taking));
+      if (taking.length > 0) lead("access", () => checkAccess(taking));
     },
-    onReset: () => run("access", () => checkAccess("everything")),
+    onReset: () => lead("access", () => checkAccess("everything")),
   });
-  run("access", () => checkAccess("everything"));
+  lead("access", () => checkAccess("everything"));
+  // What changed while no process led, or the former leader did not come to.
+  const unlead = replica.onLeadership(() => lead("access", () => checkAccess("everything")));
   // Loaded before the first request needs it, and stamping changes from the beginning.
   run("policy", () => model.policy.current());
 
@@ -121,6 +129,7 @@ export function startUpkeep(ctx: ModelContext, model: Model, onSwept?: (what: st
       clearInterval(flusher);
       clearInterval(postureFlusher);
       unsubscribe();
+      unlead();
       await Promise.all([model.integrity.stop(), model.snapshots.stop()]);
       model.policy.close();
       stopped = true;

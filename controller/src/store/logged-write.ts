@@ -104,6 +104,8 @@ export type ChangeKind =
   | "session"
   | "revocation"
   | "token_key"
+  /** Where a controller process is reached, and which of them leads. */
+  | "replica"
   /** The router data model has changed: its key is the index (`model/data-model/shared-changes.ts`). */
   | "model_change"
   /** What is known of an identity's devices: no table, the row only says that its services look different now. */

@@ -20,6 +20,7 @@ const LEFT_OUT = [
   "failed_attempt",
   "replica_lease",
   "model_change",
+  "replica",
 ];
 
 /** Tables whose rows belong to one life of a database: a restore removes them. */

@@ -6,6 +6,8 @@ import type { Migration } from "../migrate.ts";
  *
  * `replica_lease` is unlogged: a row lives for seconds, and after a crash or a failover every process writes its row again.
  *
+ * `replica` holds where each process is reached. The setting `replica-set` numbers the set.
+ *
  * `model_change` holds changes of the router data model as the leader made them. A new life empties it.
  *
  * `controller_epoch.life` names the life of the database (docs/protocol/store.md, "A new life"): numbers of transactions mean nothing in another one.
@@ -32,7 +34,17 @@ export const replicas: Migration = {
         body bytea,
         at timestamptz NOT NULL DEFAULT now()
       )`.execute(db);
-    for (const table of ["replica_lease", "model_change"]) {
+    await sql`
+      CREATE TABLE replica (
+        id text COLLATE "C" PRIMARY KEY,
+        api_address text NOT NULL,
+        ctrl_address text NOT NULL,
+        fingerprint text NOT NULL,
+        version text NOT NULL,
+        started_at timestamptz(3) NOT NULL,
+        seen_at timestamptz NOT NULL DEFAULT now()
+      )`.execute(db);
+    for (const table of ["replica_lease", "model_change", "replica"]) {
       await sql`CREATE TRIGGER require_epoch BEFORE INSERT OR UPDATE OR DELETE ON ${sql.table(table)}
         FOR EACH STATEMENT EXECUTE FUNCTION require_epoch()`.execute(db);
     }
