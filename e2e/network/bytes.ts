@@ -54,8 +54,13 @@ export async function exchange(stream: Duplex, seed: number, length: number): Pr
 
 /** As `exchange`, but ends the stream only when every byte is back: for an echo that loses what is still under way when it closes. */
 export async function exchangeThenEnd(stream: Duplex, seed: number, length: number): Promise<void> {
-  const [sent, received] = await Promise.all([writePseudoRandom(stream, seed, length), receiveNext(stream, length)]);
+  await exchangeSome(stream, seed, length);
   stream.end();
+}
+
+/** As `exchange`, and the stream stays open. */
+export async function exchangeSome(stream: Duplex, seed: number, length: number): Promise<void> {
+  const [sent, received] = await Promise.all([writePseudoRandom(stream, seed, length), receiveNext(stream, length)]);
   if (received.length !== length || received.sha256 !== sent) {
     throw new Error(`the ${received.length} bytes that came back are not the ${length} that were sent`);
   }

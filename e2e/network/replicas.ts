@@ -1,0 +1,61 @@
+import { join } from "node:path";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
+import { type Network, type NetworkOptions, startNetwork } from "./network.ts";
+import { accepts, Program } from "./program.ts";
+
+const MAIN = join(import.meta.dirname, "..", "..", "controller", "src", "main.ts");
+
+/** A further controller process of a network. */
+export interface Replica {
+  readonly id: string;
+  readonly apiPort: number;
+  readonly program: Program;
+}
+
+/** A network on a database by URL, whose controller is the replica `c1`. */
+export async function startShared(
+  folder: string,
+  databaseUrl: string,
+  options: Omit<NetworkOptions, "controllerArgs" | "controllerSettings"> = {},
+): Promise<Network> {
+  const [ctrlPort = 0] = await freePorts(1);
+  return startNetwork(folder, {
+    ...options,
+    controllerArgs: ["--database-url", databaseUrl],
+    controllerSettings: (text) => `${text}
+replica:
+  id: c1
+  ctrl:
+    bind: 127.0.0.1:${ctrlPort}
+    advertise: localhost:${ctrlPort}
+`,
+  });
+}
+
+/** Starts another process with the network's configuration file; resolves when it answers. */
+export async function startReplica(network: Network, id: string): Promise<Replica> {
+  const [apiPort = 0, ctrlPort = 0] = await freePorts(2);
+  return startReplicaAt(network, { id, apiPort, ctrlPort });
+}
+
+/** The same where the process ran before. */
+export async function startReplicaAt(
+  network: Network,
+  { id, apiPort, ctrlPort }: { readonly id: string; readonly apiPort: number; readonly ctrlPort: number },
+): Promise<Replica> {
+  const program = new Program({
+    name: id,
+    command: process.execPath,
+    args: [MAIN, "run", network.controllerFile],
+    env: {
+      SALLYPORT_REPLICA_ID: id,
+      SALLYPORT_REPLICA_API_BIND: `127.0.0.1:${apiPort}`,
+      SALLYPORT_REPLICA_API_ADVERTISE: `localhost:${apiPort}`,
+      SALLYPORT_REPLICA_CTRL_BIND: `127.0.0.1:${ctrlPort}`,
+      SALLYPORT_REPLICA_CTRL_ADVERTISE: `localhost:${ctrlPort}`,
+    },
+    logFile: join(network.folder, `${id}.log`),
+  });
+  await program.ready("its port", () => accepts(apiPort));
+  return { id, apiPort, program };
+}
