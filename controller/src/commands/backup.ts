@@ -7,6 +7,7 @@ import { UNUSED_NETWORK_ROWS } from "../model/seeds.ts";
 import { BackupError } from "../store/backup/backup-file.ts";
 import { restoreBackup, verifyBackup } from "../store/backup/restore-backup.ts";
 import { writeBackup } from "../store/backup/write-backup.ts";
+import { DatabaseServers } from "../store/postgres/database-servers.ts";
 import { EmbeddedPostgres } from "../store/postgres/embedded.ts";
 import { HolderLock, requireUnheld } from "../store/postgres/holder-lock.ts";
 import { loadSecrets, SECRET_KEY_VARIABLE, SecretsError, vaultContext } from "../store/secrets.ts";
@@ -28,7 +29,7 @@ export async function backupNetwork(
     say(`The secret key (${key}) is NOT in it. Keep a copy of`);
     say("it in another place: without it the private keys in the backup cannot be opened.");
   };
-  if (!embedded) return write({ connectionString: url ?? "" });
+  if (!embedded) return write(new DatabaseServers(url ?? "", log).connection);
   await access(join(embedded.dir, "PG_VERSION")).catch(() => {
     throw new BackupError(`there is no database in ${embedded.dir}: nothing to back up`);
   });
@@ -57,7 +58,7 @@ export async function restoreNetwork(
   await verifyWithKey(file, secretKeyFile(config, command.file), env);
   const server = embedded && (await EmbeddedPostgres.start({ ...embedded, log, onSurvivor: requireUnheld }));
   try {
-    const connection: pg.ClientConfig = server?.connection ?? { connectionString: url ?? "" };
+    const connection: pg.ClientConfig = server?.connection ?? new DatabaseServers(url ?? "", log).connection;
     const lock = await HolderLock.acquire({ connection, onLost: (error) => log.error({}, error.message), log });
     try {
       const { manifest, rows, upgraded } = await restoreBackup({ connection, file, unused: UNUSED_NETWORK_ROWS, log });

@@ -48,7 +48,8 @@ describe("the command line", () => {
     ["init --dir d --key-type dsa", /--key-type must be ec or rsa, found dsa/],
     ["init --dir d --ctrl-port x", /--ctrl-port must be a port/],
     ["init --dir d --host a/b", /--host must be/],
-    ["init --dir d --database-url mysql://x", /--database-url must have the form/],
+    ["init --dir d --database-url mysql://x", /--database-url must be a PostgreSQL URL/],
+    ["init --dir d --database-url postgres://h1,h2:x/d", /--database-url must be .*: port 2 is none/],
   ])("%s is refused", (line, message) => {
     const parse = () => parseCommandLine(line.split(" "));
     expect(parse).toThrow(UsageError);

@@ -1,6 +1,6 @@
 /** The command line of the program: what each command takes, and how it is read. */
 import { parseArgs } from "node:util";
-import { REPLICA_OPTIONS, type ReplicaOptions } from "@sallyport/controller-config";
+import { parseDatabaseUrl, REPLICA_OPTIONS, type ReplicaOptions } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
 import type { KeyType } from "../pki/material.ts";
 
@@ -242,8 +242,13 @@ function hostOf(text: string): string {
 }
 
 function urlOf(text: string | undefined): string | undefined {
-  if (text === undefined || (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text))) return text;
-  throw new UsageError("--database-url must have the form postgres://user:password@host:port/database");
+  if (text === undefined) return undefined;
+  try {
+    parseDatabaseUrl(text);
+    return text;
+  } catch (error) {
+    throw new UsageError(`--database-url must be ${(error as Error).message}`);
+  }
 }
 
 function admin([action, ...args]: readonly string[]): AdminCommand {

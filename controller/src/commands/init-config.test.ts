@@ -80,7 +80,9 @@ it("names what is wrong with a file, and nothing of what is in it", async () => 
   await writeFile(join(dir, "url"), "mysql://geheim@h");
   const wrong = await init().catch((error: Error) => error);
   expect(wrong).toBeInstanceOf(ConfigError);
-  expect(String(wrong)).toMatch(/:1:(?!1:)\d+: database\.urlFile: expected a file with the URL.*holds something else/);
+  expect(String(wrong)).toMatch(
+    /:1:(?!1:)\d+: database\.urlFile: expected a file with the URL.*should hold a PostgreSQL URL/,
+  );
   expect(String(wrong)).not.toContain("geheim");
   await rm(join(dir, "url"));
   await expect(init()).rejects.toThrow(/database\.urlFile.*ENOENT/);

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";
 import { dirname, resolve } from "node:path";
 import { ConfigError, formatPath, type Path } from "@sallyport/config-file";
-import { type ConfigRead, type ControllerConfig, postgresUrl } from "@sallyport/controller-config";
+import { type ConfigRead, type ControllerConfig, parseDatabaseUrl } from "@sallyport/controller-config";
 import { formatHostPort, type HostPort } from "@sallyport/wire";
 import type { AuthSettings } from "../auth/authentication.ts";
 import type { CertificateFiles } from "../certificates/operator-certificate.ts";
@@ -132,8 +132,12 @@ function urlIn(path: string, file: string, placeOf: PlaceOf): string {
   } catch (error) {
     throw problem(`${path}, which cannot be read: ${(error as NodeJS.ErrnoException).code}`);
   }
-  if (!postgresUrl.safeParse(text).success) throw problem(`${path}, which holds something else`);
-  return text;
+  try {
+    parseDatabaseUrl(text);
+    return text;
+  } catch (error) {
+    throw problem(`${path}, which should hold ${(error as Error).message}`);
+  }
 }
 
 /** @throws ConfigError for a `database.urlFile` that cannot be used */

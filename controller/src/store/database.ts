@@ -9,6 +9,7 @@ import { storeDialect } from "./driver/driver.ts";
 import { migrate } from "./migrate.ts";
 import { migrations } from "./migrations/all.ts";
 import { Outage } from "./outage.ts";
+import { DatabaseServers } from "./postgres/database-servers.ts";
 import { type EmbeddedOptions, EmbeddedPostgres } from "./postgres/embedded.ts";
 import { type DatabaseHeldError, HolderLock, requireUnheld } from "./postgres/holder-lock.ts";
 import { longWorkPool } from "./postgres/long-work.ts";
@@ -30,7 +31,7 @@ import { withCondition } from "./row-version.ts";
 import type { Database, EngineTables } from "./schema.ts";
 
 export interface StoreOptions {
-  /** A PostgreSQL of the user's: `postgres://user:password@host/database`. */
+  /** A PostgreSQL of the user's: `postgres://user:password@host/database`, also with several hosts. */
   url?: string;
   /** Or our own, beside the controller. */
   embedded?: Omit<EmbeddedOptions, "log" | "onSurvivor">;
@@ -257,7 +258,7 @@ async function reach(
     stops.push(() => server.stop());
     return server.connection;
   }
-  const config = connection ?? { connectionString: url ?? "" };
+  const config = connection ?? new DatabaseServers(url ?? "", log).connection;
   const text = "SELECT current_setting('server_version_num') AS version, current_setting('server_version') AS name";
   const [server] = await withClient({ ...config, connectionTimeoutMillis: 2 * answerMs }, (client) =>
     ask<{ version: string; name: string }>(client, text, [], answerMs),

@@ -7,6 +7,7 @@
  * config.api.bind; // { host: "0.0.0.0", port: 1280 }
  * ```
  */
+export { type DatabaseUrl, DatabaseUrlError, parseDatabaseUrl, type ServerPlace } from "./database-url.ts";
 export { type EventHandlerConfig, type EventSubscriptionConfig, eventSubscriptionSchema } from "./events.ts";
 export { type ConfigRead, readControllerConfig, readControllerConfigFile } from "./read.ts";
 export { REPLICA_OPTIONS, type ReplicaOptions } from "./replica.ts";

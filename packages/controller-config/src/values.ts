@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import { parseDuration } from "@sallyport/config-file";
 import type { HostPort } from "@sallyport/wire";
 import { z } from "zod";
+import { parseDatabaseUrl } from "./database-url.ts";
 
 const PORT = z.coerce.number().int().min(1).max(65_535);
 
@@ -81,9 +82,13 @@ export function integer(fallback: number, min: number, max: number) {
   return z.int(`a whole number from ${min} to ${max}`).min(min).max(max).default(fallback);
 }
 
-/** The URL of a PostgreSQL database. */
-export const postgresUrl = z.string().refine((text) => /^postgres(ql)?:\/\/\S+$/.test(text) && URL.canParse(text), {
-  message: "a PostgreSQL URL, postgres://user:password@host/database",
+/** The URL of a PostgreSQL database, also one of several servers. */
+export const postgresUrl = z.string().superRefine((text, context) => {
+  try {
+    parseDatabaseUrl(text);
+  } catch (error) {
+    context.addIssue({ code: "custom", message: (error as Error).message });
+  }
 });
 
 /** An address, or a network as address and length of its prefix. */

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { DatabaseConnection, QueryResult } from "kysely";
 import type pg from "pg";
 import type { Outage } from "../outage.ts";
+import { TAKES_NO_WRITES } from "../postgres/database-servers.ts";
 import { EPOCH_OVER } from "../postgres/epoch.ts";
 import type { HolderLock } from "../postgres/holder-lock.ts";
 import { ask, LONG_ANSWER_MS, StoreClient, socketOf } from "../postgres/store-client.ts";
@@ -63,6 +64,11 @@ export class StatementNames {
     this.#known.set(text, learned);
     return learned;
   }
+}
+
+/** The client of a pool of the store; in tests it may be another. */
+function storeClient(client: pg.PoolClient): StoreClient | undefined {
+  return client instanceof StoreClient ? client : undefined;
 }
 
 /** One connection of the pool, as Kysely uses it. {@link StoreDriver} describes what it does besides. */
@@ -148,6 +154,7 @@ export class StoreConnection implements DatabaseConnection {
       const isRefused = (error as { code?: string }).code === EPOCH_OVER;
       // A connection in a transaction may still name an epoch before ours.
       if (isRefused && this.epoch === holding.epoch) holding.fenced();
+      if ((error as { code?: string }).code === TAKES_NO_WRITES) storeClient(this.#client)?.refusedWrite();
       // Kysely has ended the wait; it would print what comes after.
       if (isForgotten()) return { rows: [] };
       throw outage.failed(error, turn);
@@ -170,14 +177,13 @@ export class StoreConnection implements DatabaseConnection {
   async cancelQuery(): Promise<void> {
     const { pool, answerMs } = this.#shared;
     const asked = this.#running;
-    const { processID } = this.#client as unknown as { processID: number | null };
-    if (asked === undefined || processID === null) return;
-    // `password` can not be enumerated.
-    const client = new StoreClient({ ...pool.options, password: pool.options.password });
-    client.on("error", () => undefined);
+    const running = storeClient(this.#client);
+    if (asked === undefined || running === undefined) return;
+    // `password` can not be enumerated. On another server the number is that of another process.
+    const client = new StoreClient({ ...pool.options, password: pool.options.password, at: running.place });
     try {
       await client.connect();
-      if (this.#running === asked) await ask(client, "SELECT pg_cancel_backend($1)", [processID], answerMs);
+      if (this.#running === asked) await ask(client, "SELECT pg_cancel_backend($1)", [running.serverProcess], answerMs);
     } finally {
       client.end().catch(() => undefined);
     }

@@ -38,6 +38,7 @@ export async function watchLongWork(
   await ask(client, WITHOUT_CLIENT, undefined, answerMs);
   const [row] = await ask<{ pid: number }>(client, "SELECT pg_backend_pid() AS pid", [], answerMs);
   const pid = row?.pid ?? 0;
+  const sameServer = client instanceof StoreClient ? { ...connection, at: client.place } : connection;
   const lookMs = Math.min(LOOK_MS, 2 * answerMs);
   let silentLooks = 0;
   let goodAt = performance.now();
@@ -46,7 +47,7 @@ export async function watchLongWork(
   let timer: NodeJS.Timeout | undefined;
   let isEnded = false;
   const look = async () => {
-    const found = await lookFor(pid, connection, answerMs);
+    const found = await lookFor(pid, sameServer, answerMs);
     const now = bytesOf(client);
     const isGood = found === "works" || now !== passed || !hasQuery(client) || !isWaitingForServer();
     passed = now;

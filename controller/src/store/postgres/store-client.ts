@@ -1,11 +1,102 @@
 import type { Socket } from "node:net";
+import type { ServerPlace } from "@sallyport/controller-config";
 import pg from "pg";
+import { silence } from "./store-error.ts";
 
 /** How long a server may take to end a connection. */
 const END_MS = 2_000;
 
-/** A client that is ended within two seconds: a server that has gone silent does not close its side. */
+/** The servers of a database, as a client needs them; docs at their implementation, `DatabaseServers`. */
+export interface Servers {
+  readonly names: string;
+  choose(): Promise<ServerPlace | undefined>;
+  admit(client: StoreClient, timeoutMs: number): Promise<{ readonly process: number }>;
+  failed(place: ServerPlace, error: unknown): void;
+  demoted(place: ServerPlace): void;
+}
+
+/** How a {@link StoreClient} connects. */
+export interface StoreClientConfig extends pg.ClientConfig {
+  /** The servers of the database: the connection goes to the one that takes writes, and only there. */
+  readonly servers?: Servers | undefined;
+  /** The server to connect to, whatever it takes. */
+  readonly at?: ServerPlace | undefined;
+}
+
+/** A client that goes to the server that takes writes, and is ended within two seconds: a server that has gone silent does not close its side. */
 export class StoreClient extends pg.Client {
+  readonly #servers: Servers | undefined;
+  readonly #at: ServerPlace | undefined;
+  readonly #timeoutMs: number | undefined;
+  #serverProcess: number | undefined;
+
+  constructor(config: StoreClientConfig = {}) {
+    super(config);
+    this.#servers = config.servers;
+    this.#at = config.at;
+    this.#timeoutMs = config.connectionTimeoutMillis || undefined;
+    // The code that uses the client learns of a lost connection from a query; until then, the loss must not end the process.
+    this.on("error", () => undefined);
+  }
+
+  /** Where it is connected, or will be. */
+  get place(): ServerPlace {
+    return { host: this.host, port: this.port };
+  }
+
+  /** Number of the server process that serves the connection. A pooler between this program and the server says another one when the connection begins. */
+  get serverProcess(): number {
+    return this.#serverProcess ?? (this as unknown as { processID: number | null }).processID ?? 0;
+  }
+
+  override connect(): Promise<this>;
+  override connect(callback: ((error: Error) => void) | ((error: null, client: pg.Client) => void)): void;
+  override connect(callback?: (error: never, client: this) => void): Promise<this> | undefined {
+    const opening = this.#open();
+    if (callback === undefined) return opening;
+    opening.then(
+      () => callback(null as never, this),
+      (error) => callback(error as never, this),
+    );
+    return undefined;
+  }
+
+  async #open(): Promise<this> {
+    const servers = this.#servers;
+    const place = this.#at ?? (await servers?.choose());
+    if (place !== undefined) {
+      Object.assign(this, place);
+      // A file with passwords is read by these.
+      Object.assign((this as unknown as { connectionParameters: object }).connectionParameters, place);
+    }
+    // Given up meanwhile: the library would connect all the same.
+    if (socketOf(this).destroyed) throw silence();
+    if (servers === undefined || this.#at !== undefined) {
+      await super.connect();
+      return this;
+    }
+    try {
+      await super.connect();
+      const { process } = await servers.admit(this, Math.min(this.#timeoutMs ?? ANSWER_MS, ANSWER_MS));
+      this.#serverProcess = process;
+      return this;
+    } catch (error) {
+      servers.failed(this.place, error);
+      this.end().catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** The server has refused a write because it takes none: neither this connection nor others to the server are used again. */
+  refusedWrite(): void {
+    if (this.#servers === undefined) this.drop(new Error("Connection terminated: the server takes no writes"));
+    else this.#servers.demoted(this.place);
+  }
+
+  drop(reason: Error): void {
+    socketOf(this).destroy(reason);
+  }
+
   override end(): Promise<void>;
   override end(callback: (error: Error) => void): void;
   override end(callback?: (error: Error) => void): Promise<void> | undefined {

@@ -9,11 +9,12 @@ export class StoreError extends Error {
 const SILENCE = /^(timeout expired|Query read timeout|Connection terminated due to connection timeout)$/;
 
 /** Where the database is, without user or password. */
-function describe(config: pg.ClientConfig): string {
+function describe(config: pg.ClientConfig & { readonly servers?: { readonly names: string } | undefined }): string {
   if (!config.connectionString) return `${config.database} at ${config.host}:${config.port}`;
   try {
     const url = new URL(config.connectionString);
-    return `${url.pathname.slice(1)} at ${url.hostname}:${url.port || 5432}`;
+    const place = config.servers?.names || `${url.hostname}:${url.port || 5432}`;
+    return `${url.pathname.slice(1)} at ${place}`;
   } catch {
     return "(the URL is malformed: expected postgres://user:password@host/database)";
   }

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { isIP } from "node:net";
-import { postgresUrl } from "@sallyport/controller-config";
+import { parseDatabaseUrl } from "@sallyport/controller-config";
 import {
   ANNOTATIONS,
   amountOf,
@@ -243,9 +243,13 @@ async function databaseUrl({ database: { urlSecretRef } }: ManagedNetwork, conte
   const holder = await context.read<SecretObject>(KINDS.Secret, name);
   const found = namedValue(holder, { kind: "Secret", name, key, use: "the URL of the database" });
   if ("problem" in found) throw new NetworkProblemError(found.problem);
-  if (postgresUrl.safeParse(found.value.trim()).success) return found.value;
-  const message = `the key ${key} of the Secret ${name} should hold the URL of a PostgreSQL database, postgres://user:password@host:port/database, and nothing else`;
-  throw new NetworkProblemError(stalled("InvalidDatabaseUrl", message));
+  try {
+    parseDatabaseUrl(found.value.trim());
+    return found.value;
+  } catch (error) {
+    const message = `the key ${key} of the Secret ${name} should hold ${(error as Error).message}, and nothing else`;
+    throw new NetworkProblemError(stalled("InvalidDatabaseUrl", message));
+  }
 }
 
 const SECRET_KEY = "secret.key";
