@@ -49,7 +49,7 @@ beforeEach(async () => {
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   session = new ApiSession({
-    controllerUrl: `https://localhost:${(server.address() as AddressInfo).port}`,
+    controllerUrls: [`https://localhost:${(server.address() as AddressInfo).port}`],
     credentials: { kind: "certificate", identity },
     configTypes: [],
     factors: new SecondFactors({}),

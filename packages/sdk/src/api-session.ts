@@ -1,6 +1,7 @@
 import { type ApiCredential, ApiError, ApiTransportError, announcedOidc, listAll } from "@sallyport/api/client";
-import { errorText, outsideDates } from "@sallyport/async";
+import { errorText, jittered, outsideDates } from "@sallyport/async";
 import type { Identity, Logger, PrecedenceName } from "@sallyport/wire";
+import { ControllerSet } from "./controller-set.ts";
 import { AuthenticationError, ControllerError, SdkError } from "./errors.ts";
 import type { LoadedIdentity } from "./identity-file.ts";
 import { legacyLogin } from "./login/legacy-login.ts";
@@ -48,6 +49,8 @@ export function fromController(error: unknown): unknown {
 
 /** `close` does not wait longer for a silent controller. */
 const LOGOUT_MS = 3_000;
+/** How often the network is asked which controllers it has. */
+const LEARN_MS = 10 * 60_000;
 /** Longer than any call: then nothing is under way any more at a client that was replaced. */
 const REPLACED_CLIENT_MS = 30_000;
 
@@ -59,7 +62,8 @@ const REFUSED: Record<LoginCredentials["kind"], readonly [what: string, hint: st
 };
 
 interface ApiSessionOptions {
-  readonly controllerUrl: string;
+  /** `https://host:port`, one at least; the others of the network are learned from it. */
+  readonly controllerUrls: readonly string[];
   readonly credentials: LoginCredentials;
   readonly configTypes: readonly string[];
   readonly factors: SecondFactors;
@@ -84,7 +88,8 @@ export class ApiSession {
   #caller: Identity | undefined;
   #credentials: LoginCredentials;
   readonly #o: ApiSessionOptions;
-  #controllerUrl: string;
+  readonly #controllers: ControllerSet;
+  #learning: NodeJS.Timeout | undefined;
   readonly #log: Logger;
   #lastUnreadable = "";
   #login: Promise<LoginResult> | undefined;
@@ -98,8 +103,8 @@ export class ApiSession {
     this.#o = o;
     this.#log = o.log;
     this.#caller = identityOf(o.credentials);
-    this.#api = clientOf(o.controllerUrl, trustOf(o.credentials), this.#caller);
-    this.#controllerUrl = o.controllerUrl;
+    this.#controllers = new ControllerSet(o.controllerUrls, o.log);
+    this.#api = clientOf(this.#controllers.current, trustOf(o.credentials), this.#caller);
     this.#credentials = o.credentials;
   }
 
@@ -126,15 +131,13 @@ export class ApiSession {
     const held = this.#held;
     const credential = held?.credential;
     try {
-      return await work(this.#api);
+      return await this.#ask(work);
     } catch (error) {
-      // A connection that was kept alive may have ended meanwhile, with the controller's restart for example.
-      if (error instanceof ApiTransportError) return await work(this.#api);
       if (!isUnauthorized(error)) throw error;
     }
     if (held !== undefined && (await this.#isRecovered(held, credential))) {
       try {
-        return await work(this.#api);
+        return await this.#ask(work);
       } catch (error) {
         if (!isUnauthorized(error)) throw error;
       }
@@ -142,7 +145,44 @@ export class ApiSession {
     // Of several calls that find the session gone, one starts over.
     if (this.#login === login) this.#drop();
     await this.#begun();
-    return await work(this.#api);
+    return await this.#ask(work);
+  }
+
+  /** Calls a controller that answers. */
+  async #ask<T>(work: (api: ClientApi) => Promise<T>): Promise<T> {
+    return await this.#reach(async () => {
+      try {
+        return await work(this.#api);
+      } catch (error) {
+        // A connection that was kept alive may have ended meanwhile, with the controller's restart for example.
+        if (error instanceof ApiTransportError && this.#controllers.all.length === 1) return await work(this.#api);
+        throw error;
+      }
+    });
+  }
+
+  async #reach<T>(work: () => Promise<T>): Promise<T> {
+    return await this.#controllers.reach(work, () => {
+      this.#callAs(this.#caller);
+      this.#learnSoon();
+    });
+  }
+
+  /** Asks which controllers the network has now, at once and then from time to time. */
+  #learnSoon(): void {
+    if (this.#isClosed) return;
+    clearTimeout(this.#learning);
+    this.#learning = setTimeout(() => this.#learnSoon(), jittered(LEARN_MS, [0.9, 1.1]));
+    this.#learning.unref();
+    const api = this.#api;
+    listAll((query) => api.listControllers({ query })).then(
+      (listed) => {
+        const { current } = this.#controllers;
+        this.#controllers.learn(listed);
+        if (!this.#isClosed && this.#controllers.current !== current) this.#callAs(this.#caller);
+      },
+      (error: unknown) => this.#log.debug({ reason: errorText(error) }, "the controllers of the network are not known"),
+    );
   }
 
   /** Of several calls whose credential was refused, the first renews it. */
@@ -159,14 +199,14 @@ export class ApiSession {
     const credentials = this.#credentials;
     if (this.#o.newest === undefined || credentials.kind !== "certificate") return;
     try {
-      const { controllerUrl, identity } = await this.#o.newest();
+      const { controllerUrls, identity } = await this.#o.newest();
       this.#lastUnreadable = "";
       const { certPem, keyPem, caPem } = credentials.identity;
       const isSame = identity.certPem === certPem && identity.keyPem === keyPem && identity.caPem === caPem;
       // A concurrent renewal may have been first.
-      if (this.#isClosed || this.#credentials !== credentials || (isSame && controllerUrl === this.#controllerUrl))
-        return;
-      this.#take(controllerUrl, identity);
+      if (this.#isClosed || this.#credentials !== credentials) return;
+      const hasMoved = this.#controllers.configure(controllerUrls);
+      if (!isSame || hasMoved) this.#take(identity);
     } catch (error) {
       const reason = errorText(error);
       if (reason !== this.#lastUnreadable) {
@@ -176,13 +216,12 @@ export class ApiSession {
     }
   }
 
-  #take(controllerUrl: string, identity: Identity): void {
+  #take(identity: Identity): void {
     this.#credentials = { kind: "certificate", identity };
-    this.#controllerUrl = controllerUrl;
     this.#held?.trust(identity.caPem);
     // A session that is bound to a certificate goes on with it.
     this.#callAs(this.#held?.boundIdentity ?? identity);
-    const fields = { controller: controllerUrl, identity: identity.id, validTo: identity.leaf.validTo };
+    const fields = { controller: this.#controllers.current, identity: identity.id, validTo: identity.leaf.validTo };
     this.#log.info(fields, "the identity was read again: it was renewed");
   }
 
@@ -190,7 +229,7 @@ export class ApiSession {
   #callAs(caller: Identity | undefined): void {
     const former = this.#api;
     this.#caller = caller;
-    this.#api = clientOf(this.#controllerUrl, trustOf(this.#credentials), caller);
+    this.#api = clientOf(this.#controllers.current, trustOf(this.#credentials), caller);
     this.#api.setCredential(this.#held?.credential);
     const end = setTimeout(() => {
       this.#replaced.delete(former);
@@ -214,10 +253,13 @@ export class ApiSession {
     };
   }
 
-  /** Host names and IP addresses of the controller and of the routers that this identity may use. @throws as `call` */
+  /** Host names and IP addresses of the controllers and of the routers that this identity may use. @throws as `call` */
   async hosts(): Promise<string[]> {
     const routers = await this.#ownRouters();
-    const urls = [this.#controllerUrl, ...routers.flatMap((router) => Object.values(router.supportedProtocols ?? {}))];
+    const urls = [
+      ...this.#controllers.all,
+      ...routers.flatMap((router) => Object.values(router.supportedProtocols ?? {})),
+    ];
     const names = urls.flatMap((url) => (URL.canParse(url) ? [new URL(url).hostname.replace(/^\[|\]$/g, "")] : []));
     return [...new Set(names)].filter((name) => name !== "");
   }
@@ -239,6 +281,7 @@ export class ApiSession {
   /** Logs out; calls under way fail. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    clearTimeout(this.#learning);
     this.#login = undefined;
     const held = this.#held;
     this.#held = undefined;
@@ -259,7 +302,7 @@ export class ApiSession {
   }
 
   #drop(): void {
-    this.#log.info({ controller: this.#controllerUrl }, "the API session is gone; logging in again");
+    this.#log.info({ controller: this.#controllers.current }, "the API session is gone; logging in again");
     this.#held?.stop();
     this.#login = undefined;
     this.#held = undefined;
@@ -272,12 +315,15 @@ export class ApiSession {
     const credentials = this.#credentials;
     const caller = identityOf(credentials);
     if (this.#caller?.certPem !== caller?.certPem) this.#callAs(caller);
-    this.#api.setCredential(undefined);
-    const held = await this.#begin(credentials).catch((error: unknown) => {
+    const begun = this.#reach(() => {
+      this.#api.setCredential(undefined);
+      return this.#begin(credentials);
+    });
+    const held = await begun.catch((error: unknown) => {
       throw this.#refused(error);
     });
     const { identityName, kind } = held.result;
-    this.#log.debug({ controller: this.#controllerUrl, identity: identityName, kind }, "logged in");
+    this.#log.debug({ controller: this.#controllers.current, identity: identityName, kind }, "logged in");
     if (this.#isClosed) {
       // Closed while it was logging in: nothing else ends the session.
       await this.#end(held);
@@ -288,6 +334,7 @@ export class ApiSession {
     if (bound?.certPem === this.#caller?.certPem) this.#api.setCredential(held.credential);
     else this.#callAs(bound);
     this.#keep(held);
+    this.#learnSoon();
     return held.result;
   }
 
@@ -298,8 +345,9 @@ export class ApiSession {
     const oidc = announcedOidc(version);
     const parts = {
       ...{ credentials, configTypes, factors, log: this.#log, mayResume: !this.#hasDropped },
-      controllerUrl: () => this.#controllerUrl,
+      controllerUrl: () => this.#controllers.current,
       api: () => this.#api,
+      reach: <T>(work: () => Promise<T>) => this.#reach(work),
     };
     return await (oidc === undefined ? legacyLogin(parts) : oidcLogin(parts, oidc));
   }
@@ -315,7 +363,7 @@ export class ApiSession {
         if (this.#held !== held) return;
         this.#drop();
         this.#begun().catch((error: unknown) => {
-          const fields = { controller: this.#controllerUrl, reason: errorText(error) };
+          const fields = { controller: this.#controllers.current, reason: errorText(error) };
           this.#log.warn(fields, "a new login failed; it is tried again when it is needed");
         });
       },
@@ -329,11 +377,11 @@ export class ApiSession {
       const leaf = identityOf(this.#credentials)?.leaf;
       // The controller says the same of every refusal.
       const why = (leaf && outsideDates(leaf, { name: "its certificate", renewal: "enroll again" })) ?? hint;
-      const text = `${this.#controllerUrl} does not accept ${what}: ${errorText(cause)}; ${why}`;
+      const text = `${this.#controllers.current} does not accept ${what}: ${errorText(cause)}; ${why}`;
       return new AuthenticationError("CREDENTIALS_REFUSED", text, { cause });
     }
     const isAnswer = cause instanceof ApiError || cause instanceof ApiTransportError;
-    const text = `cannot log in at ${this.#controllerUrl}: ${errorText(cause)}`;
+    const text = `cannot log in at ${this.#controllers.current}: ${errorText(cause)}`;
     return new AuthenticationError(isAnswer ? "CONTROLLER_UNREACHABLE" : "LOGIN_FAILED", text, { cause });
   }
 }

@@ -102,7 +102,7 @@ export class Context {
   #isClosed = false;
 
   private constructor(
-    controllerUrl: string,
+    controllerUrls: readonly string[],
     credentials: LoginCredentials,
     configTypes: readonly string[],
     o: ContextOptions,
@@ -111,7 +111,7 @@ export class Context {
     this.#log = o.log ?? silentLogger;
     const log = this.#log;
     this.#session = new ApiSession({
-      controllerUrl,
+      controllerUrls,
       credentials,
       configTypes: o.configTypes ?? configTypes,
       factors: new SecondFactors(o),
@@ -144,10 +144,10 @@ export class Context {
    * @throws IdentityFileError, AuthenticationError, or the signal's reason
    */
   static async load(source: string | IdentityFile, options: ContextOptions = {}): Promise<Context> {
-    const { controllerUrl, configTypes, identity } = await loadIdentityFile(source);
+    const { controllerUrls, configTypes, identity } = await loadIdentityFile(source);
     const credentials: LoginCredentials = { kind: "certificate", identity };
     const newest = typeof source === "string" ? () => loadIdentityFile(source) : undefined;
-    const context = new Context(controllerUrl, credentials, configTypes, options, newest);
+    const context = new Context(controllerUrls, credentials, configTypes, options, newest);
     return await Context.#loggedIn(context, options.signal);
   }
 
@@ -167,7 +167,7 @@ export class Context {
       const text = `expected https://host:port, got ${JSON.stringify(controller)}`;
       throw new AuthenticationError("CONTROLLER_ADDRESS_INVALID", text);
     }
-    return await Context.#loggedIn(new Context(url.origin, credentials, [], options), options.signal);
+    return await Context.#loggedIn(new Context([url.origin], credentials, [], options), options.signal);
   }
 
   static async #loggedIn(context: Context, signal: AbortSignal | undefined): Promise<Context> {

@@ -40,15 +40,22 @@ describe("an identity file", () => {
       const loaded = await loadIdentityFile(await fileOf({ ztAPI, id }));
       expect(loaded.identity.id).toBe("app-1");
       expect(loaded.identity.anchors).toHaveLength(1);
-      expect(loaded.controllerUrl).toBe("https://controller.example:1280");
+      expect(loaded.controllerUrls).toEqual(["https://controller.example:1280"]);
     }
   });
 
   it("may name several controllers, leave the path off, and hold keys that we do not know", async () => {
     const id = { ...pem, ca: null };
-    const file = { ztAPI: null, ztAPIs: ["https://other.example:1280"], configTypes: ["all"], enableHa: true, more: 1 };
+    const file = {
+      ztAPI: null,
+      ztAPIs: ["https://other.example:1280", "https://third.example:1280/edge/client/v1"],
+      configTypes: ["all"],
+      enableHa: true,
+      more: 1,
+    };
     const loaded = await loadIdentityFile(await fileOf({ ...file, id }));
-    expect(loaded).toMatchObject({ controllerUrl: "https://other.example:1280", configTypes: ["all"] });
+    expect(loaded.controllerUrls).toEqual(["https://other.example:1280", "https://third.example:1280"]);
+    expect(loaded.configTypes).toEqual(["all"]);
   });
 
   it.each([

@@ -17,8 +17,8 @@ export interface IdentityFile {
 
 /** An identity file with everything in it read. */
 export interface LoadedIdentity {
-  /** `https://host:port` of the controller. */
-  readonly controllerUrl: string;
+  /** `https://host:port` of the controllers, one at least. */
+  readonly controllerUrls: readonly string[];
   readonly configTypes: readonly string[];
   readonly identity: Identity;
 }
@@ -40,10 +40,10 @@ export async function loadIdentityFile(source: string | IdentityFile): Promise<L
     if (!isIdentityFile(content)) {
       throw fail("expected a JSON object with ztAPI (text) and id (an object with cert and key)");
     }
-    const [first = content.ztAPI] = content.ztAPIs ?? [];
+    const addresses = content.ztAPIs?.length ? content.ztAPIs : [content.ztAPI];
     const baseDir = typeof source === "string" ? dirname(resolve(source)) : process.cwd();
     return {
-      controllerUrl: controllerOf(first, fail),
+      controllerUrls: [...new Set(addresses.map((address) => controllerOf(address, fail)))],
       configTypes: content.configTypes ?? [],
       identity: await loadIdentity(content.id, baseDir),
     };

@@ -100,7 +100,7 @@ class LegacySession implements HeldLogin {
 
   async #use(events: LoginEvents): Promise<void> {
     try {
-      const { data } = await this.#parts.api().getCurrentAPISession();
+      const { data } = await this.#parts.reach(() => this.#parts.api().getCurrentAPISession());
       this.#schedule(data.expiresAt, events);
     } catch (error) {
       if (this.#isOver) return;

@@ -63,6 +63,8 @@ export interface LoginParts {
   readonly credentials: LoginCredentials;
   readonly controllerUrl: () => string;
   readonly api: () => ClientApi;
+  /** Does what asks the controller, and asks another one when that one cannot be reached. */
+  readonly reach: <T>(work: () => Promise<T>) => Promise<T>;
   readonly configTypes: readonly string[];
   readonly factors: SecondFactors;
   /** Whether a kept session may go on: not after a session of this program was given up. */

@@ -253,7 +253,8 @@ class OidcSession implements HeldLogin {
   }
 
   #renew(tokens: OidcTokens): Promise<OidcTokens> {
-    const renewing = nextTokens(this.#provider(), this.#o.store, tokens);
+    const { parts, store } = this.#o;
+    const renewing = parts.reach(() => nextTokens(this.#provider(), store, tokens));
     this.#renewing = renewing.catch(() => {});
     return renewing;
   }

@@ -52,6 +52,8 @@ export class TinyController {
   otherToken = "";
   /** Refuses every first factor as OpenZiti 1.6 does a wrong password: it shows its login page again. */
   refusesByPage = false;
+  /** Answers each call with this status, when it is not 0. */
+  callStatus = 0;
   /** Refuses all but logins, whatever they come with: as for a session to which the network wants more proof. */
   refuseCalls = false;
   /** Seconds that access tokens live. */
@@ -63,7 +65,9 @@ export class TinyController {
   readonly url: string;
   readonly #server: Server;
   readonly #attempts = new Map<string, Attempt>();
-  readonly #sessions: Session[] = [];
+  /** The controllers of the network, by their addresses. */
+  controllers: readonly string[] = [];
+  #sessions: Session[] = [];
 
   private constructor(server: Server) {
     this.#server = server;
@@ -90,9 +94,15 @@ export class TinyController {
   }
 
   async close(): Promise<void> {
+    if (!this.#server.listening) return;
     this.#server.close();
     this.#server.closeAllConnections();
     await once(this.#server, "close");
+  }
+
+  /** From now on both know the same sessions, as controllers of one network do. */
+  shareSessions(other: TinyController): void {
+    this.#sessions = other.#sessions;
   }
 
   /** The access tokens are refused from now on, as after their time. */
@@ -150,9 +160,17 @@ export class TinyController {
         return say(200, {});
       }
     }
+    if (this.callStatus !== 0) return refuse(this.callStatus, "UNAVAILABLE");
     const isLegacy = request.headers["zt-session"] === "legacy";
     if (this.refuseCalls || (!isLegacy && !this.#sessions.some(({ accessToken }) => bearers[0] === accessToken))) {
       return refuse(401, "UNAUTHORIZED");
+    }
+    if (path === "/controllers") {
+      const data = this.controllers.map((url) => ({
+        id: url,
+        apiAddresses: { "edge-client": [{ url: `${url}/edge/client/v1`, version: "v1" }] },
+      }));
+      return say(200, { data, meta: { pagination: { limit: 10, offset: 0, totalCount: data.length } } });
     }
     if (path === "/current-identity") return say(200, { data: { id: "i", name: "me" }, meta: {} });
     if (path === "/current-api-session") return say(200, { data: legacySession(), meta: {} });
