@@ -120,6 +120,12 @@ function factorCheck(facts: AuthenticationFacts): Check {
       "every request has to carry a token of an external signer, which only its program knows",
     );
   }
+  if (lacksFactor(facts)) {
+    const message = "its authentication policy wants a one-time code, and no authenticator app is enrolled";
+    return failed("second-factor", "SECOND_FACTOR_NOT_ENROLLED", message, {
+      remedies: [inWords("Enroll an authenticator app in the program.")],
+    });
+  }
   if (apiSessions.length > 0) {
     const message = "it is logged in, and the one-time code is missing";
     return failed("second-factor", "SECOND_FACTOR_MISSING", message, {
@@ -130,12 +136,6 @@ function factorCheck(facts: AuthenticationFacts): Check {
             : "Enroll an authenticator app in the program, and enter its code.",
         ),
       ],
-    });
-  }
-  if (lacksFactor(facts)) {
-    const message = "its authentication policy wants a one-time code, and no authenticator app is enrolled";
-    return failed("second-factor", "SECOND_FACTOR_NOT_ENROLLED", message, {
-      remedies: [inWords("Enroll an authenticator app in the program.")],
     });
   }
   return skipped("second-factor", "there is no API session to look at");

@@ -121,6 +121,14 @@ export const CASES: readonly Case[] = [
     given: authentication({ apiSessions: [], policy: { ...WORKING.authentication.policy, requiresTotp: true } }),
     code: "SECOND_FACTOR_NOT_ENROLLED",
   },
+  {
+    what: "a login without a one-time code, and no authenticator app",
+    given: authentication({
+      apiSessions: [{ ...session, isTotpOpen: true }],
+      policy: { ...WORKING.authentication.policy, requiresTotp: true },
+    }),
+    code: "SECOND_FACTOR_NOT_ENROLLED",
+  },
   { what: "no API session", given: authentication({ apiSessions: [] }), code: "NOT_LOGGED_IN", allowed: true },
   {
     what: "a missing one-time code",
