@@ -269,8 +269,9 @@ chromium() {
     local package
     for package in "$folder/archives"/*.deb; do dpkg -x "$package" "$folder/root"; done
     rm -rf "$folder/archives"
-    # Not the shell script of Debian, which knows the folders of an installed one only.
-    printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$folder/root/usr/lib/$(uname -m)-linux-gnu" "$folder/root/usr/lib/chromium/chromium" >"$folder/bin/chromium"
+    # Not the shell script of Debian, which knows the folders of an installed one only. The library of PulseAudio looks for its other half in such a folder, too.
+    local libraries="$folder/root/usr/lib/$(uname -m)-linux-gnu"
+    printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$libraries:$libraries/pulseaudio" "$folder/root/usr/lib/chromium/chromium" >"$folder/bin/chromium"
     chmod +x "$folder/bin/chromium"
     "$folder/bin/chromium" --version >&2 || { rm -rf "$folder"; echo "chromium of Debian's packages does not start here" >&2; exit 3; }
   fi
