@@ -25,7 +25,7 @@ export async function readVersion(
   id: string,
   caller: ApiCaller,
 ): Promise<{ readonly entity: Entity; readonly etag: string | undefined }> {
-  const { data, etag } = await caller.json({ method: "GET", path: pathOf(kind, id) });
+  const { data, etag } = await caller.json({ method: "GET", path: pathOf(kind, id), headers: { prefer: "etag" } });
   return { entity: data as Entity, etag };
 }
 

@@ -1,4 +1,7 @@
-/** Conditional changes of entities: `ETag` on the answer with one entity, `If-Match` on its change or deletion (docs/api.md, "Conditional changes"). */
+/**
+ * Conditional changes of entities: `ETag` on the answer with one entity, for a caller that prefers it, and `If-Match` on its change or deletion (docs/api.md,
+ * "Conditional changes").
+ */
 import type { DetailResult, Operation, OperationTable } from "@sallyport/api";
 import type { RequestInfo } from "../http/context.ts";
 import type { ModelStore } from "../model/context.ts";
@@ -48,6 +51,8 @@ export function withEntityVersions<Handlers extends object>(
 
 function withVersion(store: ModelStore, table: EntityTable, show: AnyHandler): AnyHandler {
   return async (call) => {
+    // Few callers need it, and it takes a query.
+    if (!isPreferred(call.request.headers.prefer)) return show(call);
     // Before the entity is read: if it changes in between, the version is too old, and a change with it is refused.
     const version = await entityVersion(store.db, table, call.params.id);
     const result = (await show(call)) as DetailResult<unknown>;
@@ -62,6 +67,11 @@ function ifMatching(table: EntityTable, change: AnyHandler): AnyHandler {
     if (versions === undefined) return await change(call);
     return await changeVersion(table, id, versions, () => change(call));
   };
+}
+
+/** Does the header `Prefer` (RFC 7240) name `etag`? */
+function isPreferred(header: string | undefined): boolean {
+  return header?.split(",").some((preference) => preference.trim().toLowerCase() === "etag") === true;
 }
 
 /** Undefined: any version will do. Weak tags never match (RFC 9110, 13.1.1). */
