@@ -69,6 +69,9 @@ it("logs in the old way where it is not announced, and does not guess when the c
   expect(await session.login()).toMatchObject({ kind: "legacy", token: "legacy" });
   Object.assign(controller, { capabilities: ["OIDC_AUTH"], oidcPath: "" });
   expect(await start().login()).toMatchObject({ kind: "legacy" });
+  // In a cluster of OpenZiti 1.6 only these sessions are known to all controllers.
+  controller.capabilities = ["OIDC_AUTH", "HA_CONTROLLER"];
+  expect(await start().login()).toMatchObject({ kind: "oidc" });
   controller.versionStatus = 503;
   await expect(start().login()).rejects.toMatchObject({ code: "CONTROLLER_UNREACHABLE" });
 });

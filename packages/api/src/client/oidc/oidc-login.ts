@@ -61,7 +61,9 @@ export function announcedOidc({ capabilities, apiVersions }: AnnouncingVersion):
   if (path === undefined || capabilities?.includes("OIDC_AUTH") !== true) return undefined;
   // OpenZiti 1.6 writes them without a path. Its routers before 1.6.2 keep one access token for each identity: a second program of the same
   // identity takes its place, and the first one's dials fail ("token is malformed"). `authenticate` is served there, too, and has no such limit.
-  if (apiBaseUrls?.some((url) => (URL.parse(url)?.pathname ?? "/") !== "/") !== true) return undefined;
+  // But a session of `authenticate` is known to one controller of a cluster of OpenZiti only, whose others have routers end it.
+  const isCluster = capabilities.includes("HA_CONTROLLER");
+  if (!isCluster && apiBaseUrls?.some((url) => (URL.parse(url)?.pathname ?? "/") !== "/") !== true) return undefined;
   return { path, takesCsr: capabilities.includes("OIDC_AUTH_WITH_CSR") };
 }
 
