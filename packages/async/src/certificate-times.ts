@@ -9,7 +9,8 @@ export interface CertificateDates {
 /** What a client needs of a TLS socket to know the dates of a certificate that it refuses. */
 interface SecuredSocket {
   prependOnceListener(event: "secure", listener: () => void): unknown;
-  getPeerX509Certificate(): CertificateDates | undefined;
+  /** Empty if the server has presented none. */
+  getPeerCertificate(): { readonly valid_from?: string; readonly valid_to?: string };
 }
 
 /**
@@ -19,7 +20,10 @@ interface SecuredSocket {
 export function presentedCertificate(socket: SecuredSocket): () => CertificateDates | undefined {
   let presented: CertificateDates | undefined;
   socket.prependOnceListener("secure", () => {
-    presented = socket.getPeerX509Certificate();
+    // Not `getPeerX509Certificate`: in Node 22 the socket then has no certificate any more whose name could be checked.
+    const { valid_from: from, valid_to: to } = socket.getPeerCertificate();
+    if (from !== undefined && to !== undefined)
+      presented = { validFromDate: new Date(from), validToDate: new Date(to) };
   });
   return () => presented;
 }
