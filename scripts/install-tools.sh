@@ -11,7 +11,7 @@
 #   scripts/install-tools.sh gitops-crds        a folder with the CRDs of Flux and Argo CD, as they are in their Go modules
 #   scripts/install-tools.sh helm | kubeconform  the program, built from e2e/cluster/programs and its folder kubeconform
 #   scripts/install-tools.sh nfpm               the program that makes Debian and RPM packages, built from scripts/release/standalone/nfpm/go.mod
-#   scripts/install-tools.sh minisign | rpm     the program: the system's, else the one of Debian's packages
+#   scripts/install-tools.sh minisign | rpm | pgbouncer  the program: the system's, else the one of Debian's packages
 #   scripts/install-tools.sh libatomic-amd64 | libatomic-arm64  the folder with Debian's libatomic1 for that processor, unpacked: libatomic.so.1, copyright, version
 #   scripts/install-tools.sh containerd         the root folder of Debian's packages containerd, runc and the CNI plugins, unpacked
 #   scripts/install-tools.sh podman             the root folder of Debian's packages podman, netavark and iptables, unpacked
@@ -329,7 +329,7 @@ unpacked() {
     local archive
     for archive in "$folder/archives"/*.deb; do dpkg -x "$archive" "$folder/root"; done
     rm -r "$folder/archives"
-    printf '#!/bin/sh\nRPM_CONFIGDIR=%q LD_LIBRARY_PATH=%q exec %q "$@"\n' "$folder/root/usr/lib/rpm" "$folder/root/usr/lib/$(uname -m)-linux-gnu" "$folder/root/usr/bin/$program" >"$folder/bin/$program"
+    printf '#!/bin/sh\nRPM_CONFIGDIR=%q LD_LIBRARY_PATH=%q exec %q "$@"\n' "$folder/root/usr/lib/rpm" "$folder/root/usr/lib/$(uname -m)-linux-gnu" "$(ls "$folder"/root/usr/{bin,sbin}/"$program" 2>/dev/null)" >"$folder/bin/$program"
     chmod +x "$folder/bin/$program"
   fi
   echo "$folder/bin/$program"
@@ -362,9 +362,9 @@ case "${1:-}" in
   containerd) containerd ;;
   podman) podman ;;
   nfpm) nfpm ;;
-  minisign | rpm) unpacked "$1" "$1" ;;
+  minisign | rpm | pgbouncer) unpacked "$1" "$1" ;;
   libatomic-*) libatomic "${1#libatomic-}" ;;
   chromium) chromium ;;
-  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman chromium minisign rpm libatomic-amd64 libatomic-arm64 gitops-crds pod nfpm kubeconform health etcd coredns kubernetes helm ;;
-  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman|nfpm|minisign|rpm|libatomic-amd64|libatomic-arm64|chromium" >&2; exit 2 ;;
+  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman chromium minisign rpm pgbouncer libatomic-amd64 libatomic-arm64 gitops-crds pod nfpm kubeconform health etcd coredns kubernetes helm ;;
+  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman|nfpm|minisign|rpm|pgbouncer|libatomic-amd64|libatomic-arm64|chromium" >&2; exit 2 ;;
 esac

@@ -9,7 +9,7 @@ export default defineConfig({
     ...project,
     maxWorkers: 1,
     testTimeout: 480_000,
-    hookTimeout: 120_000,
+    hookTimeout: 240_000,
     ...run,
   },
 });

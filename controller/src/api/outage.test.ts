@@ -1,6 +1,7 @@
 import type { Logger } from "@sallyport/wire";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { OidcFlow, postForm } from "../oidc/testing/oidc-flow.ts";
 import { BreakableWay } from "../store/testing/breakable-way.ts";
 import { startTestController, type TestController } from "./testing/test-controller.ts";
 
@@ -45,6 +46,14 @@ describe("a controller whose database goes away", () => {
         cause: { code: "UNHANDLED", message: expect.stringContaining("database") },
       });
     }
+    // Logins, too, which answer in the form of OAuth.
+    const login = { username: "somebody", password: "correct-horse-battery" };
+    const refused = await Promise.all([
+      test.call("POST", "/edge/client/v1/authenticate?method=password", { body: login }),
+      new OidcFlow(test).authorize(),
+      postForm(test, "/oidc/oauth/token", new OidcFlow(test).codeFields("a".repeat(43))),
+    ]);
+    for (const { status, headers } of refused) expect([status, headers["retry-after"]]).toEqual([503, "2"]);
     expect(test.ctx.store.outage.since).toBeInstanceOf(Date);
     await way.restore();
     await expect.poll(async () => (await test.admin("GET", "/services")).status, { timeout: 20_000 }).toBe(200);

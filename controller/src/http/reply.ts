@@ -31,9 +31,14 @@ export type Translate = (error: unknown) => { readonly shown: ApiError; readonly
 /** Runs the work of a caller's request, which may end when `signal` says that the caller no longer waits. */
 export type Within = <T>(request: { signal: AbortSignal; caller: Caller }, work: () => Promise<T>) => Promise<T>;
 
-/** Sends an answer with the headers that every one has. Bytes go out as they are: fastify would add a charset to text. */
+/** Of a caller that comes too early or too often, where the error does not say when to come again. */
+const RETRY_AFTER_SECONDS = "2";
+
+/** Sends an answer with the headers that every one has; 429 and 503 always say when to try again. Bytes go out as they are: fastify would add a charset to text. */
 export async function send(context: ServerContext, reply: FastifyReply, answer: Answer): Promise<void> {
-  reply.code(answer.status).headers(context.commonHeaders).headers(answer.headers);
+  reply.code(answer.status).headers(context.commonHeaders);
+  if (answer.status === 429 || answer.status === 503) reply.header("retry-after", RETRY_AFTER_SECONDS);
+  reply.headers(answer.headers);
   // With a serializer, text goes out as bytes do: unchanged, and without a charset.
   if (typeof answer.body === "string") reply.serializer(unchanged);
   if (!reply.request.raw.complete) closeInStages(reply.request.raw);

@@ -326,8 +326,9 @@ describe("failures of handlers", () => {
       client: {
         detailService: async () => Promise.reject(notFound("service", "a")),
         listSessions: async () => Promise.reject(fieldError("f", "bad", "v".repeat(100))),
+        listServiceTerminators: async () => Promise.reject(apiError("TIMEOUT")),
         listServices: async () =>
-          Promise.reject(apiError("SERVER_TOO_MANY_REQUESTS", undefined, { headers: { "retry-after": "2" } })),
+          Promise.reject(apiError("SERVER_TOO_MANY_REQUESTS", undefined, { headers: { "retry-after": "7" } })),
       },
     });
     const missing = await api.exchange(get(path, session));
@@ -336,7 +337,10 @@ describe("failures of handlers", () => {
     const field = json(await api.exchange(get("/edge/client/v1/sessions", session)));
     expect(field.error.cause).toEqual({ field: "f", reason: "bad", value: `${"v".repeat(64)}...` });
     const busy = split(await api.exchange(get("/edge/client/v1/services", session)));
-    expect([busy.status, busy.header("retry-after")]).toEqual([429, ["2"]]);
+    expect([busy.status, busy.header("retry-after")]).toEqual([429, ["7"]]);
+    // One that does not say when to come again.
+    const away = split(await api.exchange(get("/edge/client/v1/services/b/terminators", session)));
+    expect([away.status, away.header("retry-after")]).toEqual([503, ["2"]]);
   });
 
   test("anything else is 500, logged with its stack, and the next request is answered", async () => {

@@ -13,6 +13,7 @@ import { DatabaseServers } from "./postgres/database-servers.ts";
 import { type EmbeddedOptions, EmbeddedPostgres } from "./postgres/embedded.ts";
 import { type DatabaseHeldError, HolderLock, requireUnheld } from "./postgres/holder-lock.ts";
 import { longWorkPool } from "./postgres/long-work.ts";
+import { requireOwnSession } from "./postgres/own-session.ts";
 import {
   ANSWER_MS,
   ask,
@@ -260,9 +261,11 @@ async function reach(
   }
   const config = connection ?? new DatabaseServers(url ?? "", log).connection;
   const text = "SELECT current_setting('server_version_num') AS version, current_setting('server_version') AS name";
-  const [server] = await withClient({ ...config, connectionTimeoutMillis: 2 * answerMs }, (client) =>
-    ask<{ version: string; name: string }>(client, text, [], answerMs),
-  ).catch((error: unknown) => {
+  const place = { ...config, connectionTimeoutMillis: 2 * answerMs };
+  const [server] = await withClient(place, async (client) => {
+    await requireOwnSession(client, place, answerMs);
+    return ask<{ version: string; name: string }>(client, text, [], answerMs);
+  }).catch((error: unknown) => {
     throw storeErrorOf(config, error);
   });
   if (Number(server?.version) < OLDEST_SERVER) {

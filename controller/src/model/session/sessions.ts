@@ -224,7 +224,7 @@ export class Sessions {
     throw apiError(
       "SERVER_TOO_MANY_REQUESTS",
       unhandledCause("the identity has too many sessions: end some, or log out"),
-      { detail },
+      { detail, headers: { "retry-after": String(REFUSE_FOR_MS / 1_000) } },
     );
   }
 
