@@ -5,10 +5,10 @@ import { DatabaseUnavailableError } from "../store/outage.ts";
 import type { ModelContext } from "./context.ts";
 import { expiries } from "./expiry.ts";
 import type { Model } from "./model.ts";
+import { FLUSH_MS } from "./session/api-sessions.ts";
 import { lostAccess, removeUnhosted } from "./session/lost-access.ts";
 
 const SWEEP_MS = 5_000;
-const FLUSH_MS = 90_000;
 /** A controller that is killed loses the posture reports of so long at most, of those that changed nothing. */
 const POSTURE_FLUSH_MS = 1_000;
 /** Changes that can take access away. */

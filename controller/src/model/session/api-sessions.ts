@@ -43,6 +43,10 @@ const BY_ID = new Statement<ApiSessionRow>("SELECT * FROM api_session WHERE id =
 const BY_TOKEN = new Statement<ApiSessionRow>("SELECT * FROM api_session WHERE token = $1");
 
 const FLUSH_BATCH = 250;
+/** How often noted activity is written. */
+export const FLUSH_MS = 90_000;
+/** What another controller has noted and not written yet is younger, even if it could not write once. */
+const UNSEEN_MS = 2 * FLUSH_MS;
 const MAX_CERTIFICATES = 100;
 
 /**
@@ -50,7 +54,7 @@ const MAX_CERTIFICATES = 100;
  * the timeout.
  *
  * A session that was in use within the timeout never counts as expired, however old the caller's row is: noted activity is kept until it is too old to matter,
- * not only until it is written.
+ * not only until it is written. Beside other controllers, which may have noted activity that is not written yet, a session lasts longer by that time.
  */
 export class ApiSessions {
   readonly #ctx: ModelContext;
@@ -65,6 +69,11 @@ export class ApiSessions {
 
   get timeoutMs(): number {
     return this.#ctx.settings.sessionTimeoutMs;
+  }
+
+  /** Idle time after which a session ends here. */
+  get #idleMs(): number {
+    return this.#ctx.liveReplicas() > 1 ? this.timeoutMs + UNSEEN_MS : this.timeoutMs;
   }
 
   /** Makes a session in the transaction of a login. */
@@ -183,7 +192,7 @@ export class ApiSessions {
   /** True when the session's time is over, whether or not the sweep has come by. */
   isExpired(row: SessionTimes): boolean {
     if (row.expires_at !== null) return row.expires_at.getTime() <= this.#ctx.now().getTime();
-    return this.lastActivity(row).getTime() + this.timeoutMs <= this.#ctx.now().getTime();
+    return this.lastActivity(row).getTime() + this.#idleMs <= this.#ctx.now().getTime();
   }
 
   /** Writes noted activity, in batches. */
@@ -202,7 +211,7 @@ export class ApiSessions {
 
   /** Drops what is written and too old to matter. */
   #forgetOld(): void {
-    const since = this.#ctx.now().getTime() - this.timeoutMs;
+    const since = this.#ctx.now().getTime() - this.#idleMs;
     for (const [id, at] of this.#activity) if (at <= since && !this.#unwritten.has(id)) this.#activity.delete(id);
   }
 
@@ -210,7 +219,7 @@ export class ApiSessions {
   async sweep(): Promise<number> {
     // From before the flush: what is used while it writes is not over.
     const now = this.#ctx.now();
-    const cutoff = new Date(now.getTime() - this.timeoutMs);
+    const cutoff = new Date(now.getTime() - this.#idleMs);
     await this.flush();
     return untilNotFull(EXPIRY_BATCH, undefined, async () => {
       const ended = await this.#ctx.store.transaction((trx) =>
