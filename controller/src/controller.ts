@@ -36,6 +36,7 @@ import { circuitTraces } from "./fabric/circuits/circuit-traces.ts";
 import { rememberedDials } from "./fabric/circuits/remembered-dials.ts";
 import { Fabric } from "./fabric/fabric.ts";
 import { HealthChecks, healthPages } from "./health/health-checks.ts";
+import { newRequestId } from "./http/answer.ts";
 import { HTTP_USER, startHttp } from "./http/server.ts";
 import { Management } from "./management/management.ts";
 import { ControllerMetrics } from "./metrics/metrics.ts";
@@ -56,6 +57,7 @@ import { createProvider } from "./oidc/provider.ts";
 import { controllerIdOf } from "./pki/material.ts";
 import { Pki } from "./pki/pki.ts";
 import { openStore } from "./store/database.ts";
+import { networkInstanceId } from "./store/instance-id.ts";
 import type { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
 import { withinRequest } from "./store/request-signal.ts";
 import { KeyVault, loadSecrets } from "./store/secrets.ts";
@@ -228,6 +230,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     });
     const http = await startHttp({
       port: apiPort,
+      instanceId: await networkInstanceId(store.db, newRequestId()),
       handlers,
       upgrades: [management],
       authenticate,

@@ -27,7 +27,7 @@ export interface HttpOptions {
   readonly upgrades?: readonly Upgrade[] | undefined;
   readonly authenticate: Authenticate;
   readonly log: Logger;
-  /** Constant for the life of the process: on a new one clients assume a restart and send their posture again. */
+  /** The `ziti-instance-id`: on a new one clients assume that what they reported is forgotten, and send their posture again. Default: a new one. */
   readonly instanceId?: string;
   /** Product version, sent in `sallyport-version`. */
   readonly productVersion?: string;

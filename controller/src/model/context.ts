@@ -19,6 +19,8 @@ export type Db = Kysely<Database> | Transaction<Database>;
 export interface ModelStore {
   readonly db: Kysely<Database>;
   readonly changes: Pick<ChangeLog, "subscribe" | "caughtUp" | "noticed" | "position" | "wake">;
+  /** The time of the database, the same for all controllers. */
+  readonly clock: { now(): number };
   /** Since when the database cannot be used; undefined while it answers. */
   readonly outage: Pick<Outage, "since">;
   /** This controller among those on the database. */

@@ -9,7 +9,7 @@ import { FLUSH_MS } from "./session/api-sessions.ts";
 import { lostAccess, removeUnhosted } from "./session/lost-access.ts";
 
 const SWEEP_MS = 5_000;
-/** A controller that is killed loses the posture reports of so long at most, of those that changed nothing. */
+/** A controller that is killed loses the posture reports of so long at most, of those that repeated what is known. */
 const POSTURE_FLUSH_MS = 1_000;
 /** Changes that can take access away. */
 const ACCESS_KINDS: ReadonlySet<string> = new Set(["service_policy", "service", "identity"]);

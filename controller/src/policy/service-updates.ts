@@ -45,6 +45,11 @@ export class ServiceUpdates {
     }
   }
 
+  /** Any identity's services may have changed. */
+  everythingChanged(stamp: Stamp): void {
+    this.#waiting.push({ scope: "all", stamp });
+  }
+
   /** The identity's attributes or service configs changed. */
   identityChanged(id: string, stamp: Stamp): void {
     this.#waiting.push({ scope: `identity:${id}`, stamp });
@@ -65,7 +70,7 @@ export class ServiceUpdates {
    * The time to show: seconds of the newest stamp, milliseconds from its transaction number, so that two changes within a second differ,
    * and from what is shown as long as nothing has changed, which has none.
    * @param policyIds the service policies that select the identity
-   * @param otherwise when nothing has changed since this process started: the later of session creation and start
+   * @param otherwise while no stamp counts yet
    */
   lastChange(identity: Attributed, policyIds: Iterable<string>, otherwise: Date): Date {
     const scopes: Scope[] = ["all", `identity:${identity.id}`];

@@ -4,6 +4,7 @@ import { Kysely, PostgresDialect, type Transaction } from "kysely";
 import pg from "pg";
 import { ChangeHints } from "./change-hints.ts";
 import { ChangeLog } from "./change-log.ts";
+import { DatabaseClock } from "./database-clock.ts";
 import type { Holding } from "./driver/connection.ts";
 import { storeDialect } from "./driver/driver.ts";
 import { migrate } from "./migrate.ts";
@@ -60,6 +61,8 @@ export interface Store {
   readonly db: Kysely<Database>;
   readonly pool: pg.Pool;
   readonly changes: ChangeLog;
+  /** The time of the database. */
+  readonly clock: Pick<DatabaseClock, "now">;
   /** Whether the database can be used now. */
   readonly outage: Pick<Outage, "since">;
   /** How to reach the database with another client. */
@@ -94,6 +97,8 @@ export interface Replica {
 const MAX_TRIES = 5;
 /** Connections for what the leader does. */
 const LEADER_POOL = 2;
+/** How often the time of the database is asked for: good clocks drift apart by a millisecond in that time. */
+const CLOCK_MS = 10_000;
 const OLDEST_SERVER = 150_000;
 
 /**
@@ -140,6 +145,10 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       return { pool, db };
     };
     const { pool, db } = open(options.poolSize ?? CONTROLLER_DEFAULTS.poolSize, lock, outage);
+    const clock = new DatabaseClock(db);
+    await clock.learn();
+    const clockTimer = setInterval(() => void clock.learn().catch(() => undefined), CLOCK_MS).unref();
+    stops.push(async () => clearInterval(clockTimer));
     const changes: ChangeLog = new ChangeLog({
       db: db as unknown as Kysely<EngineTables>,
       // Beside a controller that works alone only commands read the database.
@@ -173,7 +182,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       known: async () => undefined,
     };
     return {
-      ...{ db, pool, changes, outage, connection, close },
+      ...{ db, pool, changes, clock, outage, connection, close },
       replica: link === undefined ? { ...alone, leaderDb } : replicaOf(link, leaderDb),
       transaction: (work) => transaction(db, work),
     };

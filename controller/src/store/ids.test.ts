@@ -13,7 +13,7 @@ it("time-ordered ids grow as text, within a millisecond and when the clock is se
     ...Array.from({ length: 50_000 }, () => timeOrderedId(now)),
     ...Array.from({ length: 10 }, () => timeOrderedId(now - 60_000)),
     timeOrderedId(now + 2),
-    timeOrderedId(),
+    timeOrderedId(now + 3),
   ];
   expect([...ids].sort()).toEqual(ids);
   expect(new Set(ids).size).toBe(ids.length);

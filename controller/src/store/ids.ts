@@ -22,9 +22,9 @@ let counter = 0;
 /**
  * An id that sorts as text in the order of making: `c`, nine base-36 digits of the time in milliseconds, four of a counter, eleven random ones (25 characters,
  * lower case). API sessions and sessions have such ids: routers get all sessions in id order, and a session made during that walk must sort behind it. Within a
- * process the order is strict, also when the clock is set back.
+ * process the order is strict, also when the clock is set back. Across processes it is as good as the clock: take that of the database.
  */
-export function timeOrderedId(now: number = Date.now()): string {
+export function timeOrderedId(now: number): string {
   if (now > lastMillisecond) {
     lastMillisecond = now;
     counter = 0;

@@ -109,7 +109,18 @@ export type ChangeKind =
   /** The router data model has changed: its key is the index (`model/data-model/shared-changes.ts`). */
   | "model_change"
   /** What is known of an identity's devices: no table, the row only says that its services look different now. */
-  | "posture_state";
+  | "posture_state"
+  /** What is stored of an identity's devices and of its API sessions' posture differs from before. */
+  | "posture_report"
+  /** The services of all identities: no table. A controller that has started, or missed changes, writes it. */
+  | "service_updates";
+
+/** Kinds that are no entities. */
+export const NO_ENTITIES: ReadonlySet<string> = new Set<ChangeKind>([
+  "posture_state",
+  "posture_report",
+  "service_updates",
+]);
 
 /**
  * `before` of change-log rows, by kind; other kinds carry null.
@@ -124,6 +135,11 @@ export interface PolicyBefore {
   readonly sides: Readonly<
     Record<string, { readonly all: boolean; readonly attrs: readonly string[]; readonly ids: readonly string[] }>
   >;
+}
+/** Of a change of posture. */
+export interface PostureBefore {
+  /** The controller process that wrote it: it knows already. */
+  by: string;
 }
 /** Of an update: its identity, or its policy, may not ask for a one-time code any more. */
 export interface AuthPolicyBefore {

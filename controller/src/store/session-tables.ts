@@ -16,6 +16,9 @@ export interface ApiSessionTable extends EntityTable {
   is_mfa_complete: Generated<boolean>;
   /** When TOTP was last passed in this session. */
   mfa_passed_at: TimeOrNull;
+  /** When the client last reported that its device woke up, and was unlocked. */
+  woken_at: TimeOrNull;
+  unlocked_at: TimeOrNull;
   improper_client_cert_chain: Generated<boolean>;
   cert_fingerprints: Generated<string[]>;
   last_activity_at: TimeDefault;

@@ -8,6 +8,7 @@
  *
  * Source: docs/protocol/posture.md.
  */
+export { lastReportAt, mergedPosture, saysTheSame } from "./merge.ts";
 export { isEndpointEvent, PROMPT_GRACE_MS, promptedAt, sessionState } from "./mfa.ts";
 export { type SessionPosture, timeOrNull } from "./posture-type.ts";
 export {

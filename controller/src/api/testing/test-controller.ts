@@ -9,6 +9,7 @@ import { type Identity, silentLogger, TlsPort } from "@sallyport/wire";
 import type { Authentication, AuthSettings } from "../../auth/authentication.ts";
 import { hashPassword } from "../../auth/password.ts";
 import { startTokens } from "../../auth/tokens/tokens.ts";
+import { newRequestId } from "../../http/answer.ts";
 import { type HttpApi, startHttp } from "../../http/server.ts";
 import type { ModelContext, OidcSettings } from "../../model/context.ts";
 import { createFabricModel } from "../../model/fabric/fabric-model.ts";
@@ -24,6 +25,7 @@ import { createPkiMaterial } from "../../pki/material.ts";
 import { Pki } from "../../pki/pki.ts";
 import { DEFAULT_LIFETIMES } from "../../pki/testing.ts";
 import { openStore } from "../../store/database.ts";
+import { networkInstanceId } from "../../store/instance-id.ts";
 import { withinRequest } from "../../store/request-signal.ts";
 import { Secrets } from "../../store/secrets.ts";
 import { type TestStore, type TestStoreOptions, testStore } from "../../store/testing/test-store.ts";
@@ -150,6 +152,7 @@ export async function startTestController(
   const api = createApi({ ctx, model, fabric, info, auth });
   const http: HttpApi = await startHttp({
     port,
+    instanceId: await networkInstanceId(store.db, newRequestId()),
     handlers: api.handlers,
     authenticate: api.authenticate,
     log,

@@ -134,7 +134,7 @@ describe("events of the store", () => {
     };
     const events = await during("session", {}, async () => {
       await c.ctx.store.transaction((trx) =>
-        appendChange(trx, gone("a", timeOrderedId()), gone("b", "2eb97045-8d24-40d8-b8a7-000000000002")),
+        appendChange(trx, gone("a", timeOrderedId(Date.now())), gone("b", "2eb97045-8d24-40d8-b8a7-000000000002")),
       );
     });
     expect(events.map(({ id, provider }) => [id, provider])).toEqual([

@@ -4,7 +4,12 @@ import { type Kysely, sql } from "kysely";
 import type { ChangeLog } from "../../store/change-log.ts";
 import type { ChangeRow } from "../../store/change-log-reads.ts";
 import { isIdOfOidcSession } from "../../store/ids.ts";
-import type { ApiSessionBefore, ApiSessionUpdateBefore, SessionBefore } from "../../store/logged-write.ts";
+import {
+  type ApiSessionBefore,
+  type ApiSessionUpdateBefore,
+  NO_ENTITIES,
+  type SessionBefore,
+} from "../../store/logged-write.ts";
 import type { Database } from "../../store/schema.ts";
 import type { Dispatcher } from "../dispatcher.ts";
 import type { TerminatorSource } from "./terminator-source.ts";
@@ -114,8 +119,7 @@ export class ChangeSource {
       states.set(kind, await entityStates(db, kind, ids));
     }
     for (const { kind, key, op, before, at } of batch) {
-      // No entity: it only says that an identity's services look different now.
-      if (kind === "posture_state") continue;
+      if (NO_ENTITIES.has(kind)) continue;
       const common = {
         namespace: "entityChange",
         timestamp: at.toISOString(),

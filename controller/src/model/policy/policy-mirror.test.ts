@@ -1,7 +1,9 @@
+import { silentLogger } from "@sallyport/wire";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { appendChange, type Change } from "../../store/change-log.ts";
 import { pruneChanges } from "../../store/change-log-reads.ts";
+import { openStore, type Store } from "../../store/database.ts";
 import { settled, type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { seed } from "../seeds.ts";
 import { testContext } from "../testing/test-context.ts";
@@ -123,5 +125,56 @@ describe("the policy mirror", () => {
     await pruneChanges(test.store.db as never, 0);
     expect((await late.current()).accessTo(bob, "web")?.permissions).toContain("Bind");
     late.close();
+  });
+});
+
+describe("the time at which services changed", () => {
+  let test: TestStore;
+  let other: Store;
+  beforeAll(async () => {
+    test = await testStore();
+    await seed(test.store);
+    other = await openStore({ connection: test.store.connection, hold: false, poolSize: 4, log: silentLogger });
+  });
+  afterAll(async () => {
+    await other.close();
+    await test.drop();
+  });
+
+  it("is the same from two controllers, whichever started later and whatever it missed, and never goes back", async () => {
+    const began = new Date();
+    const times: number[][] = [];
+    const ask = async (...mirrors: PolicyMirror[]) => {
+      await settled(test.store);
+      times.push(await Promise.all(mirrors.map(async (mirror) => Number(await mirror.lastChange(ann, began)))));
+    };
+    const stored = () =>
+      test.store.transaction(async (trx) => {
+        await sql`UPDATE service SET attrs = '{}'`.execute(trx);
+        await appendChange(trx, { kind: "identity", key: "ann", op: "update" });
+      });
+    const first = new PolicyMirror(testContext(test.store));
+    await first.current();
+    await ask(first);
+    await stored();
+    await ask(first);
+    // It does not know of that change: the log may have been pruned meanwhile.
+    const second = new PolicyMirror(testContext(other));
+    await second.current();
+    await ask(first, second);
+    await stored();
+    await ask(second, first);
+    await first.renew();
+    await ask(first, second);
+    first.close();
+    second.close();
+    const seen = times.map(([one, two = one]) => {
+      expect(two).toBe(one);
+      return one ?? 0;
+    });
+    // Within a second, the order of two times says nothing.
+    const seconds = seen.map((each) => Math.floor(each / 1_000));
+    expect(seconds.toSorted((a, b) => a - b)).toEqual(seconds);
+    expect(new Set(seen).size).toBe(seen.length);
   });
 });

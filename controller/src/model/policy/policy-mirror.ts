@@ -4,6 +4,7 @@ import { PolicyIndex, type PolicyRows, type ServicePolicy } from "../../policy/p
 import type { RouterPolicy } from "../../policy/router-access.ts";
 import type { Attributed, RoleSelector, Semantic } from "../../policy/selector.ts";
 import { ServiceUpdates, type Stamp } from "../../policy/service-updates.ts";
+import { appendChange } from "../../store/change-log.ts";
 import type { ChangeRow } from "../../store/change-log-reads.ts";
 import { likely } from "../../store/driver/statement.ts";
 import type { ChangeKind, PolicyBefore } from "../../store/logged-write.ts";
@@ -55,7 +56,10 @@ export class PolicyMirror {
     return index.policiesOf(identity).map(({ type, semantic, services }) => ({ type, semantic, services }));
   }
 
-  /** When the identity's services last changed; until something has, the later of our start and `since`. */
+  /**
+   * When the identity's services last changed, the same from every controller: the start of a controller counts as a change for all identities, because it does
+   * not know the changes before. While that is not in yet, the later of our start and `since`.
+   */
   async lastChange(identity: Attributed, since: Date): Promise<Date> {
     // A stamp whose transaction began after one that is still open counts only once a later look sees both ended.
     if (this.#updates.isWaiting) await this.#ctx.store.changes.wake();
@@ -99,7 +103,7 @@ export class PolicyMirror {
     await (this.#loaded ?? this.#load());
   }
 
-  /** Missed changes may concern any identity: every client lists its services once. */
+  /** Missed changes may concern any identity: every client lists its services once, of whichever controller it asks. */
   #forgetUpdates(): void {
     this.#startedAt = this.#ctx.now();
     this.#updates = new ServiceUpdates();
@@ -121,6 +125,8 @@ export class PolicyMirror {
   }
 
   async #build(): Promise<PolicyIndex> {
+    // Before the rows are read: no change between the two goes unstamped.
+    await appendChange(this.#ctx.store.db, { kind: ALL_SERVICES, key: "all", op: "update" });
     const rows = await this.#ctx.store.db
       .transaction()
       .setIsolationLevel("repeatable read")
@@ -193,11 +199,15 @@ export class PolicyMirror {
       put: (record) => this.#index.putServiceEdgeRouterPolicy(routerPolicy(record, "service")),
       remove: (id) => this.#index.removeServiceEdgeRouterPolicy(id),
     });
+    for (const key of keys(ALL_SERVICES)) this.#updates.everythingChanged(stampOf(ALL_SERVICES, key));
     for (const kind of ["identity", "identity_service_config", "posture_state"] as const) {
       for (const id of keys(kind)) this.#updates.identityChanged(id, stampOf(kind, id));
     }
   }
 }
+
+/** Of the row of the change log that says that the services of all identities may look different now. */
+const ALL_SERVICES: ChangeKind = "service_updates";
 
 /** Puts what is there and removes what is not, of the entities that changed. */
 function replace<T extends { readonly id: string }>(

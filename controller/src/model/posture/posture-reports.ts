@@ -2,6 +2,7 @@ import { type PostureReport, postureReportType } from "@sallyport/api";
 import { BoundedMap } from "@sallyport/async";
 import {
   type DevicePosture,
+  mergedPosture,
   NOTHING_REPORTED,
   type PostureState,
   type SessionPosture,
@@ -34,8 +35,9 @@ export interface Unwritten {
 }
 
 /**
- * What devices reported, by identity, and what belongs to single API sessions. Memory decides everything; the store keeps a copy of the device reports
- * (`stored-reports.ts`), read at the first use. Everything comes from clients and so is bounded, stored reports that were not read yet included.
+ * What devices reported, by identity, and what belongs to single API sessions. Memory decides everything; the store keeps a copy for the next start and for
+ * other controllers (`stored-reports.ts`), which is read at the first use and when another controller has written it. Everything comes from clients and so is
+ * bounded, stored reports that were not read yet included.
  */
 export class PostureReports {
   readonly #limits: typeof REPORT_LIMITS;
@@ -44,6 +46,8 @@ export class PostureReports {
   readonly #sessions: BoundedMap<string, SessionReport>;
   /** Identities whose reports are in the store only, with the length of these; the one that was silent longest first. */
   readonly #unread = new Map<string, number>();
+  /** Identities that are here, and of which the store holds something that may be newer. */
+  readonly #stale = new Set<string>();
   /** Identities of which the store does not hold what is here. */
   readonly #unwritten = new Set<string>();
   #characters = 0;
@@ -69,7 +73,18 @@ export class PostureReports {
 
   /** The store holds a report that is not in memory. */
   isUnread(identityId: string): boolean {
-    return this.#unread.has(identityId);
+    return this.#unread.has(identityId) || this.#stale.has(identityId);
+  }
+
+  /** Another controller has written what the identity reported. */
+  changedInStore(identityId: string): void {
+    if (this.#devices.has(identityId)) this.#stale.add(identityId);
+    else this.noteStored(identityId, 0);
+  }
+
+  /** Other controllers may have written anything. */
+  anythingChangedInStore(): void {
+    for (const id of this.#devices.keys()) this.#stale.add(id);
   }
 
   /** Notes a report that the store holds. Identities whose reports are in memory need no read. */
@@ -82,9 +97,17 @@ export class PostureReports {
 
   /** Takes what the store holds, where it is still wanted; undefined = it holds nothing any more. */
   takeStored(identityId: string, device: DevicePosture | undefined): void {
-    if (!this.#unread.has(identityId)) return;
-    if (device === undefined) this.#drop(identityId);
-    else this.#setDevice(identityId, device);
+    if (!this.isUnread(identityId)) return;
+    this.#stale.delete(identityId);
+    const own = this.#unwritten.has(identityId) ? this.#devices.get(identityId)?.posture : undefined;
+    if (device !== undefined) this.#setDevice(identityId, own === undefined ? device : mergedPosture(device, own));
+    else if (own === undefined) this.#drop(identityId);
+  }
+
+  /** The store now holds `merged` in place of what was taken from here: another controller had written something newer. */
+  takeMerged(identityId: string, merged: DevicePosture): void {
+    const own = this.#devices.get(identityId)?.posture;
+    if (own !== undefined) this.#setDevice(identityId, mergedPosture(merged, own));
   }
 
   /** Up to so many identities of which the store is to hold something else. They are taken for written from now on. */
@@ -122,6 +145,21 @@ export class PostureReports {
     this.#setDevice(identityId, taken.device);
   }
 
+  /** What the store holds of a session. Only TOTP can be taken back: of the events, those stay that are being written. */
+  takeStoredSession(identityId: string, apiSessionId: string, stored: SessionPosture): void {
+    const known = this.#sessions.get(apiSessionId);
+    if (known === undefined && Object.keys(stored).length === 0) return;
+    const events: SessionPosture = known ?? {};
+    const later = (a = 0, b = 0) => Math.max(a, b) || undefined;
+    const [wokenAt, unlockedAt] = [later(stored.wokenAt, events.wokenAt), later(stored.unlockedAt, events.unlockedAt)];
+    this.#sessions.set(apiSessionId, {
+      ...(stored.mfaPassedAt !== undefined && { mfaPassedAt: stored.mfaPassedAt }),
+      ...(wokenAt !== undefined && { wokenAt }),
+      ...(unlockedAt !== undefined && { unlockedAt }),
+      identityId,
+    });
+  }
+
   /** TOTP was passed in the session. @param at milliseconds since 1970 */
   passedMfa(identityId: string, apiSessionId: string, at: number): void {
     this.#setSession(identityId, apiSessionId, { mfaPassedAt: at });
@@ -155,7 +193,9 @@ export class PostureReports {
   }
 
   #setDevice(identityId: string, reported: DevicePosture): void {
+    const isStale = this.#stale.has(identityId);
     this.#drop(identityId);
+    if (isStale) this.#stale.add(identityId);
     let posture = { ...reported, processes: reported.processes.slice(-this.#limits.maxProcesses) };
     let characters = JSON.stringify(posture).length;
     // The other reports are short by contract: without processes everything fits.
@@ -172,6 +212,7 @@ export class PostureReports {
   #drop(identityId: string): boolean {
     this.#characters -= this.#devices.get(identityId)?.characters ?? this.#unread.get(identityId) ?? 0;
     const wasHere = this.#devices.delete(identityId);
+    this.#stale.delete(identityId);
     return this.#unread.delete(identityId) || wasHere;
   }
 

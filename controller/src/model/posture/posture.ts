@@ -1,11 +1,13 @@
 import { apiError, type PostureReport } from "@sallyport/api";
 import {
   isEndpointEvent,
+  lastReportAt,
   type PostureCheck,
   type PostureState,
   passes,
   postureType,
   promptedAt,
+  saysTheSame,
 } from "@sallyport/posture";
 import type { Permission } from "@sallyport/wire";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
@@ -19,6 +21,7 @@ import { namesOf } from "../entity.ts";
 import type { PolicyMirror } from "../policy/policy-mirror.ts";
 import { endSessions } from "../session/session-removal.ts";
 import { describeFailure, FailedRequests } from "./failed-requests.ts";
+import { followPosture } from "./followed-posture.ts";
 import { PostureReports } from "./posture-reports.ts";
 import { StoredReports } from "./stored-reports.ts";
 
@@ -66,6 +69,7 @@ export class Posture {
   readonly #policy: PolicyMirror;
   readonly #startedAt: number;
   #loaded: Promise<void> | undefined;
+  #unfollow: (() => void) | undefined;
   #isFullSweepDue = true;
   /** Identities whose services look different now, and whose stamp could not be written yet. */
   readonly #unstamped = new Set<string>();
@@ -148,8 +152,8 @@ export class Posture {
   }
 
   /**
-   * Takes reports of a client. Changes for its services show in its service-update stamp; sessions that no longer pass end. Reports that change which checks
-   * pass are in the store when this resolves: a controller that is killed must not go back to an earlier report.
+   * Takes reports of a client. Changes for its services show in its service-update stamp; sessions that no longer pass end. What differs from before is in
+   * the store when this resolves, and so known to every controller: clients do not report it again.
    * @returns the services that require TOTP again because the device woke up or was unlocked
    */
   async report(
@@ -160,21 +164,33 @@ export class Posture {
     await this.ready([identity.id]);
     const index = await this.#policy.current();
     const before = this.#outcome(index, identity, apiSessionId);
-    const at = this.#ctx.now().getTime();
+    const { device } = this.reports.of(identity.id, apiSessionId);
+    // Not before what is known: the clock of the controller that took that may be ahead.
+    const at = Math.max(this.#ctx.now().getTime(), lastReportAt(device));
     for (const report of reports) this.reports.add(identity.id, apiSessionId, report, at);
-    const prompted = reports.some(isEndpointEvent) ? this.#promptedPolicies(index, identity, apiSessionId) : [];
-    if (prompted.length > 0 || this.#outcome(index, identity, apiSessionId) !== before) {
-      await this.#apply(identity.id);
-      await this.stored.flush();
-    }
+    const after = this.reports.of(identity.id, apiSessionId);
+    const hasEvent = reports.some(isEndpointEvent);
+    const prompted = hasEvent ? this.#promptedPolicies(index, identity, apiSessionId) : [];
+    const isOther = prompted.length > 0 || this.#outcome(index, identity, apiSessionId) !== before;
+    const write = async () => {
+      if (hasEvent) await this.stored.putEvents(identity.id, apiSessionId, after.session);
+      if (isOther || !saysTheSame(device, after.device)) await this.stored.flush();
+    };
+    if (isOther) await this.#apply(identity.id, write);
+    else await write();
     return this.#servicesOf(index, prompted);
   }
 
-  /** TOTP was passed in a session: checks count from now. */
+  /** TOTP was passed in a session: checks count from now, at every controller. */
   async passedMfa(identityId: string, apiSessionId: string, at: Date): Promise<void> {
-    await this.ready();
+    await this.ready([identityId]);
     this.reports.passedMfa(identityId, apiSessionId, at.getTime());
-    await this.#stampNow(identityId);
+    await this.#stampNow(identityId, async (trx) => {
+      await sql`UPDATE api_session SET mfa_passed_at = ${at} WHERE id = ${apiSessionId}
+        AND (mfa_passed_at IS NULL OR mfa_passed_at < ${at})`.execute(trx);
+    });
+    // What was read meanwhile did not have it yet.
+    this.reports.passedMfa(identityId, apiSessionId, at.getTime());
   }
 
   /** The identity uses TOTP no longer: it is passed in none of its sessions. */
@@ -262,10 +278,15 @@ export class Posture {
 
   /**
    * What has to be known before anything is decided: when TOTP was passed in the sessions of an earlier run, and what the devices of these identities
-   * reported then.
+   * reported then, or to another controller before this call.
    */
   async ready(identityIds: readonly string[] = []): Promise<void> {
-    this.#loaded ??= this.#load();
+    const { changes } = this.#ctx.store;
+    this.#unfollow ??= followPosture(changes, this, () => {
+      this.#loaded = undefined;
+    });
+    await changes.noticed();
+    this.#loaded ??= this.stored.find();
     try {
       await this.#loaded;
     } catch (error) {
@@ -273,15 +294,6 @@ export class Posture {
       throw error;
     }
     await this.stored.read(identityIds);
-  }
-
-  async #load(): Promise<void> {
-    const { rows } = await sql<{ id: string; identity_id: string; mfa_passed_at: Date }>`
-      SELECT id, identity_id, mfa_passed_at FROM api_session WHERE mfa_passed_at IS NOT NULL`.execute(
-      this.#ctx.store.db,
-    );
-    for (const row of rows) this.reports.passedMfa(row.identity_id, row.id, row.mfa_passed_at.getTime());
-    await this.stored.find();
   }
 
   #isOver(index: PolicyIndex, row: StoredSession): boolean {
@@ -339,9 +351,14 @@ export class Posture {
     return [...names].map(([id, name]) => ({ id, name, timeoutSeconds: timeouts.get(id) ?? -1 }));
   }
 
-  /** What is known of an identity's devices has changed: its services look different now, and its sessions may not pass any more. */
-  async #apply(identityId: string): Promise<void> {
+  /**
+   * What is known of an identity's devices has changed: its services look different now, and its sessions may not pass any more.
+   * @param write writes what has changed
+   */
+  async #apply(identityId: string, write?: () => Promise<void>): Promise<void> {
     try {
+      this.#unstamped.add(identityId);
+      await write?.();
       await this.#stampNow(identityId);
       await this.endFailing(sql<SqlBool>`s.identity_id = ${identityId}`);
     } catch (error) {
@@ -351,15 +368,19 @@ export class Posture {
     }
   }
 
-  async #stampNow(identityId: string): Promise<void> {
+  async #stampNow(identityId: string, write?: (trx: Db) => Promise<void>): Promise<void> {
     this.#unstamped.add(identityId);
-    await this.#ctx.store.transaction((trx) => this.#stamp(trx, [identityId]));
+    await this.#ctx.store.transaction(async (trx) => {
+      await write?.(trx);
+      await this.#stamp(trx, [identityId]);
+    });
     this.#unstamped.delete(identityId);
   }
 
   /** Says that the services of these identities look different now. */
   async #stamp(db: Db, identityIds: Iterable<string>): Promise<void> {
-    const changes = [...identityIds].map((key) => ({ kind: "posture_state", key, op: "update" }) as const);
+    const { before } = this.stored;
+    const changes = [...identityIds].map((key) => ({ kind: "posture_state", key, op: "update", before }) as const);
     if (changes.length > 0) await appendChange(db, ...changes);
   }
 }

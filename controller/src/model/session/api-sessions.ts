@@ -90,7 +90,7 @@ export class ApiSessions {
       readonly as?: { readonly kind: "oidc"; readonly expiresAt: Date } | undefined;
     },
   ): Promise<NewApiSession> {
-    const id = session.as === undefined ? timeOrderedId() : randomUUID();
+    const id = session.as === undefined ? timeOrderedId(this.#ctx.store.clock.now()) : randomUUID();
     const row = await INSERT.first(trx, [
       id,
       session.as === undefined ? randomUUID() : tokenOfOidcSession(id),

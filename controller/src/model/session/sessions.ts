@@ -111,7 +111,7 @@ export class Sessions {
       if (routers.length === 0) throw apiError("NO_EDGE_ROUTERS_AVAILABLE");
       await this.#requireRoom(trx, caller.id, service.id, request.type);
       const made = {
-        id: timeOrderedId(),
+        id: timeOrderedId(this.#ctx.store.clock.now()),
         api_session_id: apiSession.id,
         identity_id: caller.id,
         service_id: service.id,

@@ -1,4 +1,5 @@
 import type pg from "pg";
+import { INSTANCE_ID } from "../instance-id.ts";
 
 /** A table as a backup keeps it: its columns without those that the database computes. */
 export interface BackupTable {
@@ -32,7 +33,7 @@ export function isInBackups(table: string): boolean {
 }
 
 /** Settings that mean something in one server only. */
-export const LEFT_OUT_SETTINGS = ["change-log-pruned"];
+export const LEFT_OUT_SETTINGS = ["change-log-pruned", INSTANCE_ID];
 
 /** Every table of the schema, such that what a table refers to comes before it, but for references that can be deferred. */
 export async function tablesInOrder(client: pg.ClientBase): Promise<BackupTable[]> {

@@ -18,6 +18,7 @@ import { oidc } from "./0023_oidc.ts";
 import { tokenEnrollment } from "./0024_token_enrollment.ts";
 import { generation2 } from "./0025_generation_2.ts";
 import { failedAttempts } from "./0030_failed_attempts.ts";
+import { wokenSessions } from "./0031_woken_sessions.ts";
 import { replicas } from "./0040_replicas.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
@@ -41,5 +42,6 @@ export const migrations: readonly Migration[] = [
   tokenEnrollment,
   generation2,
   failedAttempts,
+  wokenSessions,
   replicas,
 ];

@@ -61,7 +61,11 @@ export async function beginEpoch(
     if (isNewLife) {
       await run("DELETE FROM change_log", [], longMs);
       await run("DELETE FROM model_change", [], longMs);
-      await run("DELETE FROM setting WHERE name IN ('change-log-pruned', 'router-data-model')", [], longMs);
+      await run(
+        "DELETE FROM setting WHERE name IN ('change-log-pruned', 'router-data-model', 'instance-id')",
+        [],
+        longMs,
+      );
     }
     await run(
       `INSERT INTO controller_epoch (epoch, holder, wal_timeline) VALUES ($1, $2, $3)
