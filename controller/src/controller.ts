@@ -43,6 +43,7 @@ import { ControllerMetrics } from "./metrics/metrics.ts";
 import { metricsPage, startMetricsListener } from "./metrics/serve-metrics.ts";
 import { measureController } from "./metrics/sources.ts";
 import { createFabricModel } from "./model/fabric/fabric-model.ts";
+import { fabricReplicas } from "./model/fabric/fabric-replicas.ts";
 import { policyInMemory } from "./model/integrity/policy-in-memory.ts";
 import { createModel } from "./model/model.ts";
 import { boundedPki } from "./model/pki-port.ts";
@@ -192,6 +193,8 @@ export async function startController(options: ControllerOptions): Promise<Contr
 
     const fabricModel = createFabricModel(ctx, model);
     stops.push({ name: "fabric model", stop: () => fabricModel.close() });
+    const otherControllers = fabricReplicas({ store, controllerId: pki.controllerId, log });
+    stops.push({ name: "other controllers", stop: () => otherControllers.close() });
     const traceOf = (identityId: string) => model.traces.of(identityId);
     const fabric = new Fabric({
       port: ctrlPort,
@@ -199,6 +202,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       controllers: replicas,
       trustAnchors: () => pki.trustAnchors,
       model: fabricModel,
+      replicas: otherControllers,
       options: fabricOptions(config),
       traceOf,
       inspections: { "failed-dials": () => ({ dials: model.failedDials.newest(MAX_SHOWN_DIALS) }) },

@@ -6,7 +6,10 @@ import { CircuitAccess } from "./circuits/circuit-access.ts";
 import { CircuitAdoption } from "./circuits/circuit-adoption.ts";
 import { CircuitBuilder } from "./circuits/circuit-builder.ts";
 import { CircuitMessages } from "./circuits/circuit-messages.ts";
+import { CircuitOwnership } from "./circuits/circuit-ownership.ts";
 import { CircuitRegistry } from "./circuits/circuit-registry.ts";
+import { CircuitReports } from "./circuits/circuit-reports.ts";
+import { CircuitSuccession } from "./circuits/circuit-succession.ts";
 import type { TraceOf } from "./circuits/circuit-traces.ts";
 import { DynamicCosts } from "./circuits/costs.ts";
 import { Rerouter } from "./circuits/rerouter.ts";
@@ -20,6 +23,7 @@ import { Mesh } from "./links/mesh.ts";
 import { followChange } from "./model-changes.ts";
 import { FABRIC_LIMITS, type FabricOptions, type FabricSettings } from "./options.ts";
 import type { ControllerSetPort, FabricModel, TerminatorRecord } from "./ports.ts";
+import { ALONE, type FabricReplicas } from "./replicas.ts";
 import { ControlListener } from "./routers/control-listener.ts";
 import { ControllerSet } from "./routers/controller-set.ts";
 import { IdentityConnections } from "./routers/identity-connections.ts";
@@ -52,6 +56,8 @@ interface FabricParts {
   /** The CAs that routers' certificates must lead to. Asked for every admission: a renewal of the network's CA changes them. */
   readonly trustAnchors: () => readonly X509Certificate[];
   readonly model: FabricModel;
+  /** The other controllers of the network; default: none. */
+  readonly replicas?: FabricReplicas;
   readonly options: FabricSettings & Partial<FabricOptions>;
   /** Identities whose circuits are traced: routers get the id of the trace. Default: none. */
   readonly traceOf?: TraceOf;
@@ -80,6 +86,10 @@ export class Fabric {
   readonly #exchange: RouteExchange;
   readonly #circuits: CircuitRegistry;
   readonly #rerouter: Rerouter;
+  readonly #replicas: FabricReplicas;
+  readonly #ownership: CircuitOwnership;
+  readonly #succession: CircuitSuccession;
+  readonly #reports: CircuitReports;
   readonly #life: RouterLife;
   readonly #controllers: ControllerSet;
   readonly #sessions: SessionFeed;
@@ -98,10 +108,11 @@ export class Fabric {
   #isClosed = false;
 
   constructor(parts: FabricParts) {
-    const { model } = parts;
+    const { model, replicas = ALONE } = parts;
     // Applications make routers ask for what is refused, as often as they like.
     const log = boundedLog(parts.log, ROUTER_LINES);
     this.#model = model;
+    this.#replicas = replicas;
     this.#log = parts.log;
     this.#options = { ...FABRIC_LIMITS, ...parts.options };
     const options = this.#options;
@@ -114,6 +125,7 @@ export class Fabric {
     const exchange = new RouteExchange({
       ...{ mesh, log },
       isCarriedBy: (circuitId, routerId) => circuits.isCarriedBy(circuitId, routerId),
+      isSure: () => this.#ownership.isSure,
       traceOf: parts.traceOf ?? (() => undefined),
     });
     const circuits: CircuitRegistry = new CircuitRegistry(exchange, costs, emit);
@@ -122,8 +134,12 @@ export class Fabric {
     this.#exchange = exchange;
     this.#circuits = circuits;
     const isAnyAwaited = () => this.#life.isAnyAwaited();
-    const rerouter = new Rerouter({ mesh, circuits, exchange, isAnyAwaited, options, log });
+    const isSure = () => this.#ownership.isSure;
+    const rerouter = new Rerouter({ mesh, circuits, exchange, isAnyAwaited, isSure, options, log });
     this.#rerouter = rerouter;
+    const ownership = new CircuitOwnership({ replicas, circuits, onSure: () => rerouter.routerSettled(), log });
+    this.#ownership = ownership;
+    this.onEvent(ownership.noteEvent);
     const start = new StartGrace(options.reconnectGraceMs, () => rerouter.routerSettled());
     this.#firstReturn = new FirstReturn(mesh, start, options);
     this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
@@ -133,29 +149,38 @@ export class Fabric {
     this.#linkMessages = links;
     const search = new TerminatorSearch({ model, mesh, start, costs, options, log });
     this.#search = search;
-    const builder = new CircuitBuilder({ model, search, exchange, circuits, costs, options, emit, log });
+    const builder = new CircuitBuilder({
+      ...{ model, search, exchange, circuits, costs, options, emit, log },
+      isShared: replicas.isShared,
+    });
     const access = new CircuitAccess({ model, circuits, log });
     this.#access = access;
     const adoption = new CircuitAdoption({
-      ...{ model, circuits, access, exchange, log },
+      ...{ model, circuits, access, exchange, replicas, ownership, log },
       controllerId: parts.controllerId,
       isMaking: (circuitId) => builder.isMaking(circuitId),
     });
+    const succession = new CircuitSuccession({
+      ...{ replicas, mesh, adoption, circuits, exchange, rerouter, options, log },
+    });
+    this.#succession = succession;
     this.#life = new RouterLife({
-      ...{ model, mesh, start, exchange, circuits, adoption, rerouter, links, emit, log },
+      ...{ model, mesh, start, exchange, circuits, adoption, succession, rerouter, links, emit, log },
       ...{ sessions: this.#sessions, validation: this.#validation, identities: this.#identities },
       reconnectGraceMs: options.reconnectGraceMs,
     });
     this.#dataModel = new DataModelFeed({ source: model.dataModel, model, log });
-    const circuitMessages = new CircuitMessages({
-      ...{ model, builder, circuits, access, adoption, exchange, rerouter, links, emit, log },
+    const circuitMessages = new CircuitMessages({ model, builder, circuits, access, exchange, emit, log });
+    const reports = new CircuitReports({
+      ...{ model, builder, circuits, adoption, ownership, replicas, exchange, rerouter, links, log },
     });
+    this.#reports = reports;
     const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, emit, log });
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, access, terminators, log });
     const routers = new RouterMessages({ model, identities: this.#identities, life: this.#life, emit, log });
     this.operations = new RouterOperations(mesh, emit);
     const feeds = [this.#sessions, this.#dataModel, this.#validation, this.#controllers];
-    this.#handlers = [links, circuitMessages, terminators, tunnels, routers, ...feeds, this.operations];
+    this.#handlers = [links, circuitMessages, reports, terminators, tunnels, routers, ...feeds, this.operations];
     const lastSeen = new LastSeen();
     this.onEvent((event) => lastSeen.note(event));
     this.#inspection = new Inspection({
@@ -211,6 +236,12 @@ export class Fabric {
 
   circuit(id: string): Circuit | undefined {
     return this.#circuits.get(id);
+  }
+
+  /** Those of the circuits that other controllers have taken over. */
+  async elsewhere(circuitIds: readonly string[]): Promise<string[]> {
+    if (circuitIds.length === 0) return [];
+    return [...(await this.#replicas.ownersOf(circuitIds)).keys()];
   }
 
   link(id: string): LinkState | undefined {
@@ -295,8 +326,7 @@ export class Fabric {
     if (this.#isClosed) return;
     this.#isClosed = true;
     for (const stop of this.#stopping.reverse()) stop();
-    this.#rerouter.close();
-    this.#exchange.close();
+    for (const part of [this.#succession, this.#ownership, this.#reports, this.#rerouter, this.#exchange]) part.close();
     const routers = this.#mesh.routers();
     for (const router of routers) router.channel.close(new Error("the controller is shutting down"));
     this.#life.close();
@@ -311,6 +341,7 @@ export class Fabric {
 
   #start({ port, controllerId, trustAnchors }: FabricParts): void {
     const listener = new ControlListener({
+      isShared: this.#replicas.isShared,
       controllerId,
       trustAnchors,
       model: this.#model,

@@ -86,6 +86,14 @@ export interface Replica {
   readonly others: readonly OtherReplica[];
   /** Does it do what has to be done once? */
   readonly isLeader: boolean;
+  /** Of this process; empty for one that works alone. */
+  readonly instance: string;
+  /**
+   * Undefined while others may take over what this process has, because its lease ran out. Another number after each time when they could have.
+   */
+  readonly leaseTerm: number | undefined;
+  /** Calls `listener` after every look at the leases. */
+  onLook(listener: () => void): () => void;
   /** Writes through it are refused as soon as another process leads. */
   readonly leaderDb: Kysely<Database>;
   /** Calls `listener` when `isLeader` may have changed. */
@@ -177,8 +185,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     // That this process does not lead is no outage.
     const leaderDb = link === undefined ? db : open(LEADER_POOL, leaderHolding(link), new Outage(silentLogger)).db;
     const alone = {
-      ...{ isShared: false, others: [], isLeader: true },
+      ...{ isShared: false, others: [], isLeader: true, instance: "", leaseTerm: 0 },
       onLeadership: () => () => undefined,
+      onLook: () => () => undefined,
       known: async () => undefined,
     };
     return {
@@ -237,6 +246,11 @@ function replicaOf(link: ReplicaLink, leaderDb: Kysely<Database>): Replica {
     get isLeader() {
       return link.isLeader;
     },
+    instance: link.instance,
+    get leaseTerm() {
+      return link.leaseTerm;
+    },
+    onLook: (listener) => link.onLook(listener),
     leaderDb,
     onLeadership: (listener) => link.onLeadership(listener),
     known: () => link.known(),

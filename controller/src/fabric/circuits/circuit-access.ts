@@ -174,11 +174,16 @@ export class CircuitAccess {
     this.#due();
   }
 
+  /** Circuits have come whose rights may have gone before: all are looked at again. */
+  recheck(): void {
+    this.#areSessionsDue = true;
+    this.changed();
+  }
+
   /** Everything may have changed. */
   changesLost(): void {
     for (const dials of this.#pending.values()) for (const dial of dials) dial.isRevoked = true;
-    this.#areSessionsDue = true;
-    this.changed();
+    this.recheck();
   }
 
   close(): void {

@@ -1,17 +1,21 @@
+import { Listeners } from "@sallyport/async";
 import { ControlType, ctrlPb, decodeControl, encodeControl, InspectionKey, type Logger } from "@sallyport/wire";
 import { z } from "zod";
 import type { FabricModel } from "../ports.ts";
+import type { FabricReplicas } from "../replicas.ts";
 import { MAX_FIELDS_OF_REPORTS } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import type { Circuit, CircuitRoute } from "./circuit.ts";
 import type { CircuitAccess } from "./circuit-access.ts";
+import { grantOfTag } from "./circuit-grant.ts";
+import type { CircuitOwnership } from "./circuit-ownership.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { RouteExchange } from "./route-exchange.ts";
 
 const ASK_TIMEOUT_MS = 30_000;
 /** How long the other routers of a circuit's path may take to connect. */
 const PATIENCE_MS = 120_000;
-const WHOSE = ["serviceId", "clientId", "hostId"] as const;
+const WHOSE = ["serviceId", "clientId", "hostId", "grant"] as const;
 const NO_ADDRESSES = { initiatorLocal: "", initiatorRemote: "", terminatorLocal: "", terminatorRemote: "" };
 
 const report = z.object({
@@ -39,18 +43,31 @@ interface CircuitAdoptionParts {
   readonly controllerId: string;
   readonly model: Pick<FabricModel, "terminatorsOfService">;
   readonly circuits: CircuitRegistry;
-  readonly access: Pick<CircuitAccess, "changed">;
+  readonly access: Pick<CircuitAccess, "recheck">;
   readonly exchange: Pick<RouteExchange, "unroute">;
+  readonly replicas: FabricReplicas;
+  readonly ownership: Pick<CircuitOwnership, "claimed">;
   /** Is a circuit of this id being made? */
   readonly isMaking: (circuitId: string) => boolean;
   readonly log: Logger;
 }
 
+/** A circuit that its routers have told of completely. */
+interface Found {
+  readonly id: string;
+  readonly route: CircuitRoute;
+  readonly tags: Reported["tags"];
+  readonly serviceId: string;
+  readonly clientId: string;
+  /** Id of the controller that its initiating router files it under. */
+  readonly filedUnder: string;
+}
+
 /**
- * Takes over the circuits of the process before this one: every router is asked once, when it first connects, which it carries.
- * A circuit is taken when the routers' answers fit together from its one end to the other; then it can be moved and ended as any other.
+ * Takes over the circuits of the process before this one, and of other controllers that are gone: routers are asked which they carry, for this controller once, when they
+ * first connect. A circuit is taken when the routers' answers fit together from its one end to the other; then it can be moved and ended as any other.
  *
- * Source: docs/protocol/fabric.md, "Restart".
+ * Source: docs/protocol/fabric.md, "Restart"; docs/protocol/replicas.md, "Circuits".
  */
 export class CircuitAdoption {
   readonly #parts: CircuitAdoptionParts;
@@ -58,26 +75,34 @@ export class CircuitAdoption {
   readonly #asked = new Set<string>();
   readonly #asking = new Set<string>();
   readonly #awaited = new Map<string, Awaited>();
+  readonly #listeners = new Listeners<[adopted: readonly Circuit[]]>();
   #hasAdopted = false;
 
   constructor(parts: CircuitAdoptionParts) {
     this.#parts = parts;
   }
 
+  /** Calls `listener` with circuits of other controllers that this one has now. */
+  onSucceeded(listener: (adopted: readonly Circuit[]) => void): () => void {
+    return this.#listeners.add(listener);
+  }
+
   /** Never rejects. `isNewProcess`: what the router said before is over. */
   async connected(router: RouterConnection, isNewProcess: boolean): Promise<void> {
     if (isNewProcess) this.#forget(router.id);
-    if (this.#asked.has(router.id)) return;
-    this.#asked.add(router.id);
-    this.#asking.add(router.id);
-    try {
-      await this.#take(router.id, await ask(router));
-    } catch (err) {
-      this.#asked.delete(router.id);
-      this.#parts.log.debug({ routerId: router.id, err }, "a router did not tell which circuits it carries");
-    } finally {
-      this.#asking.delete(router.id);
+    if (this.#asked.has(router.id)) {
+      // While it was away, another controller may have gone.
+      const { isShared, isLeader } = this.#parts.replicas;
+      if (isShared && isLeader) await this.succeed(router);
+      return;
     }
+    this.#asked.add(router.id);
+    if (!(await this.#ask(router, true))) this.#asked.delete(router.id);
+  }
+
+  /** Asks for the circuits of controllers that are gone. Never rejects. @returns whether the router has answered */
+  succeed(router: RouterConnection): Promise<boolean> {
+    return this.#ask(router, false);
   }
 
   /** Has any circuit been taken over? */
@@ -103,6 +128,20 @@ export class CircuitAdoption {
     for (const id of awaited.byRouter.keys()) this.#parts.exchange.unroute(id, circuitId, false);
   }
 
+  /** @returns whether the router has answered */
+  async #ask(router: RouterConnection, isFirst: boolean): Promise<boolean> {
+    this.#asking.add(router.id);
+    try {
+      await this.#take(router.id, await ask(router), isFirst);
+      return true;
+    } catch (err) {
+      this.#parts.log.debug({ routerId: router.id, err }, "a router did not tell which circuits it carries");
+      return false;
+    } finally {
+      this.#asking.delete(router.id);
+    }
+  }
+
   #forget(routerId: string): void {
     for (const [id, { byRouter, since }] of this.#awaited) {
       byRouter.delete(routerId);
@@ -111,53 +150,82 @@ export class CircuitAdoption {
     }
   }
 
-  async #take(routerId: string, reported: readonly Reported[]): Promise<void> {
-    const { circuits, isMaking, controllerId, access, log } = this.#parts;
-    let adopted = 0;
+  async #take(routerId: string, reported: readonly Reported[], isFirst: boolean): Promise<void> {
+    const { circuits, isMaking, controllerId, replicas, access, log } = this.#parts;
+    const found: Found[] = [];
     for (const circuit of reported) {
-      if (circuit.ctrlId !== controllerId || circuits.get(circuit.id) !== undefined || isMaking(circuit.id)) continue;
+      if (circuits.get(circuit.id) !== undefined || isMaking(circuit.id)) continue;
+      const isTaken =
+        circuit.ctrlId === controllerId ? isFirst : replicas.isLeader && replicas.goneForMs(circuit.ctrlId) > 0;
+      if (!isTaken) continue;
       const awaited = this.#awaited.getOrInsertComputed(circuit.id, () => ({
         byRouter: new Map(),
         since: performance.now(),
       }));
       awaited.byRouter.set(routerId, circuit);
-      if (await this.#adopt(circuit.id, awaited)) adopted++;
+      const whole = wholeCircuit(circuit.id, awaited.byRouter);
+      if (whole !== undefined) found.push(whole);
     }
-    if (adopted === 0) return;
-    log.info({ routerId, circuits: adopted }, "circuits from before the start of this controller are known again");
+    if (found.length === 0) return;
+    const claimed = await replicas.claim(found);
+    const adopted: Circuit[] = [];
+    const succeeded: Circuit[] = [];
+    for (const one of found) {
+      const circuit = claimed.has(one.id) ? await this.#adopt(one) : undefined;
+      // A claim that is refused is of a circuit of another controller: this one need not wait for the circuit's other routers.
+      if (!claimed.has(one.id)) this.#awaited.delete(one.id);
+      if (circuit === undefined) continue;
+      adopted.push(circuit);
+      if (one.filedUnder !== controllerId) succeeded.push(circuit);
+    }
+    if (adopted.length === 0) return;
+    const whose = succeeded.length === 0 ? "from before the start of this controller" : "of controllers that are gone";
+    log.info({ routerId, circuits: adopted.length }, `circuits ${whose} are known again`);
+    this.#listeners.emit(succeeded);
     // An identity that may not use them any more loses them now.
-    access.changed();
+    access.recheck();
   }
 
-  async #adopt(id: string, { byRouter }: Awaited): Promise<boolean> {
-    const route = wholeRoute(byRouter);
-    const tags = route === undefined ? undefined : agreedTags(route, byRouter);
-    const serviceTag = tags?.serviceId ?? "";
-    const serviceId = serviceTag.slice(serviceTag.indexOf("@") + 1);
-    const clientId = tags?.clientId ?? "";
-    if (route === undefined || tags === undefined || serviceId === "" || clientId === "") return false;
+  async #adopt({ id, route, tags, serviceId, clientId }: Found): Promise<Circuit | undefined> {
+    const { model, circuits, ownership, replicas } = this.#parts;
     const hostId = tags.hostId ?? "";
-    const terminators = await this.#parts.model.terminatorsOfService(serviceId);
+    const terminators = await model.terminatorsOfService(serviceId);
     // It may have ended while the store was asked.
-    if (!this.#awaited.delete(id)) return false;
+    if (!this.#awaited.delete(id)) {
+      replicas.ended([id]);
+      return undefined;
+    }
     const last = route.routers.at(-1);
     const terminator = terminators.find((known) => known.routerId === last && known.hostId === hostId);
     const now = new Date();
     const circuit: Circuit = {
       ...{ id, serviceId, clientId, hostId, route, tags },
       terminatorId: terminator?.id ?? "",
-      // Which session it was made with is not known; routers end what belongs to a session that is gone.
-      grant: { kind: "identity" },
+      // Without the tag it is not known which session it was made with; routers end what belongs to a session that is gone.
+      grant: grantOfTag(tags.grant, clientId),
       addresses: NO_ADDRESSES,
       requestedAt: 0,
       createdAt: now,
       updatedAt: now,
       peerData: new Map(),
     };
-    this.#parts.circuits.adopted(circuit);
+    ownership.claimed(id);
+    circuits.adopted(circuit);
     this.#hasAdopted = true;
-    return true;
+    return circuit;
   }
+}
+
+/** Undefined unless the routers' answers fit together, and say whose the circuit is. */
+function wholeCircuit(id: string, byRouter: ReadonlyMap<string, Reported>): Found | undefined {
+  const route = wholeRoute(byRouter);
+  const tags = route === undefined ? undefined : agreedTags(route, byRouter);
+  const serviceTag = tags?.serviceId ?? "";
+  const serviceId = serviceTag.slice(serviceTag.indexOf("@") + 1);
+  const clientId = tags?.clientId ?? "";
+  if (route === undefined || tags === undefined || serviceId === "" || clientId === "") return undefined;
+  const filedUnder = byRouter.get(route.routers[0] ?? "")?.ctrlId ?? "";
+  return { id, route, tags, serviceId, clientId, filedUnder };
 }
 
 /** The way from the initiating end to the terminating one, if what the routers say of it fits together. */

@@ -4,6 +4,7 @@ import type { FabricOptions } from "../options.ts";
 import type { CircuitService, FabricModel, TerminatorRecord } from "../ports.ts";
 import type { TerminatorSearch } from "../terminators/terminator-search.ts";
 import type { Circuit, CircuitGrant, CircuitRoute } from "./circuit.ts";
+import { tagOfGrant } from "./circuit-grant.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { DynamicCosts } from "./costs.ts";
 import { endAddresses, type PeerData, peerDataText, withoutAddresses } from "./peer-data.ts";
@@ -44,6 +45,8 @@ interface CircuitBuilderParts {
   readonly circuits: CircuitRegistry;
   readonly costs: DynamicCosts;
   readonly emit: EmitEvent;
+  /** Another controller takes the circuits over when this one is gone: routers keep for it what allows them. */
+  readonly isShared: boolean;
   readonly options: Pick<FabricOptions, "createCircuitRetries" | "routeTimeoutMs">;
   readonly log: Logger;
 }
@@ -111,7 +114,7 @@ export class CircuitBuilder {
   }
 
   async #create(request: CircuitRequest, circuitId: string, making: Making): Promise<Circuit> {
-    const { options, exchange, circuits, search, emit } = this.#parts;
+    const { options, exchange, circuits, search, isShared, emit } = this.#parts;
     const { service, clientId, instanceId, requestedAt } = request;
     const startedAt = Date.now();
     const deadline = startedAt + options.routeTimeoutMs;
@@ -143,7 +146,7 @@ export class CircuitBuilder {
       const { routers, links } = path;
       const route: CircuitRoute = { routers, links, ingressId: randomBase62Id(), egressId: randomBase62Id() };
       for (const id of routers) told.add(id);
-      const tags = tagsOf(request, terminator);
+      const tags = { ...tagsOf(request, terminator), ...(isShared && grantTags(request.grant)) };
       const { binding, address: destination } = terminator;
       const outcome = await exchange.dispatch({
         ...{ circuitId, requestedAt, attempt, route, tags },
@@ -201,6 +204,11 @@ function causeOf(failure: RouteFailure | undefined): CircuitFailureCause {
 
 function tagsOf({ service, instanceId, clientId }: CircuitRequest, { hostId }: TerminatorRecord) {
   return { serviceId: instanceId === "" ? service.id : `${instanceId}@${service.id}`, clientId, hostId };
+}
+
+function grantTags(grant: CircuitGrant): Readonly<Record<string, string>> {
+  const tag = tagOfGrant(grant);
+  return tag === undefined ? {} : { grant: tag };
 }
 
 function newCircuit(

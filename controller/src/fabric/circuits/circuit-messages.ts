@@ -15,34 +15,23 @@ import {
   ProtocolError,
 } from "@sallyport/wire";
 import type { EmitEvent } from "../fabric-events.ts";
-import type { LinkMessages } from "../links/link-messages.ts";
-import { type CircuitService, DenialCode, type FabricModel, isDenial, type SessionGrant } from "../ports.ts";
-import { EdgeRefusal, edgeError, reply, serveCircuitRequest, serveNotice } from "../requests.ts";
+import { DenialCode, type FabricModel, isDenial, type SessionGrant } from "../ports.ts";
+import { EdgeRefusal, edgeError, reply, serveCircuitRequest } from "../requests.ts";
 import { onMessage, onRawMessage, read } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import { type Circuit, type CircuitGrant, isEnd } from "./circuit.ts";
+import type { Circuit, CircuitGrant } from "./circuit.ts";
 import type { CircuitAccess } from "./circuit-access.ts";
-import type { CircuitAdoption } from "./circuit-adoption.ts";
 import { type CircuitBuilder, CircuitError, type CircuitRequest } from "./circuit-builder.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import { type PeerData, withDialer } from "./peer-data.ts";
-import type { Rerouter } from "./rerouter.ts";
 import type { RouteExchange } from "./route-exchange.ts";
 
-const { FaultSubject } = ctrlPb;
-const NS_PER_MS = 1_000_000n;
-/** Circuits taken from one report; the router repeats the others. */
-const MAX_FAULTS = 10_000;
-
 interface CircuitMessagesParts {
-  readonly model: Pick<FabricModel, "authorizeDial" | "authorizeService" | "authorizeTunnel" | "findService">;
+  readonly model: Pick<FabricModel, "authorizeDial" | "authorizeService" | "authorizeTunnel">;
   readonly builder: CircuitBuilder;
   readonly circuits: CircuitRegistry;
   readonly access: CircuitAccess;
-  readonly adoption: CircuitAdoption;
   readonly exchange: RouteExchange;
-  readonly rerouter: Rerouter;
-  readonly links: LinkMessages;
   readonly emit: EmitEvent;
   readonly log: Logger;
 }
@@ -67,7 +56,7 @@ interface ServiceDial extends Dial {
 /** Longest id of a service, an identity or an instance that a request by headers may have, in characters. */
 const MAX_ID_LENGTH = 4_096;
 
-/** What routers ask and say about circuits. Source: docs/protocol/fabric.md, "Circuits" and "Faults". */
+/** What routers ask about circuits. Source: docs/protocol/fabric.md, "Circuits". */
 export class CircuitMessages {
   readonly #parts: CircuitMessagesParts;
 
@@ -98,10 +87,6 @@ export class CircuitMessages {
       this.#plainRequest(router, body, message),
     );
     onRawMessage(router, ControlType.RouteResult, (message) => exchange.handleResult(router, message));
-    onMessage(router, ControlType.Fault, ctrlPb.FaultSchema, (body) => this.#fault(router, body));
-    onMessage(router, ControlType.CircuitConfirmation, ctrlPb.CircuitConfirmationSchema, (body, message) =>
-      serveNotice(router, router.parallelLane, message, () => this.#confirm(router, body)),
-    );
   }
 
   /**
@@ -214,77 +199,6 @@ export class CircuitMessages {
       }
     }, message.body.length);
     if (!isTaken) fail("server too busy");
-  }
-
-  #fault(router: RouterConnection, body: ctrlPb.Fault): void {
-    const { circuits, builder, adoption, links, log } = this.#parts;
-    switch (body.subject) {
-      case FaultSubject.IngressFault:
-      case FaultSubject.EgressFault:
-        if (circuits.isCarriedBy(body.id, router.id)) circuits.end(body.id, false, "an end closed");
-        else {
-          builder.endedEarly(body.id, router.id);
-          adoption.ended(body.id, router.id);
-        }
-        return;
-      case FaultSubject.LinkFault:
-      case FaultSubject.LinkDuplicate:
-        links.fault(router, body.id, body.iteration, body.subject === FaultSubject.LinkDuplicate);
-        return;
-      case FaultSubject.ForwardFault:
-        this.#forwardFaults(router, body.id, true);
-        return;
-      case FaultSubject.UnknownOwnerForwardFault:
-        this.#forwardFaults(router, body.id, false);
-        return;
-      default:
-        log.warn({ routerId: router.id, subject: body.subject }, "a fault with an unknown subject is ignored");
-    }
-  }
-
-  #forwardFaults(router: RouterConnection, ids: string, isOwner: boolean): void {
-    const { circuits, adoption, exchange, rerouter, log } = this.#parts;
-    for (const circuitId of ids.split(" ", MAX_FAULTS).filter((id) => id !== "")) {
-      if (circuits.get(circuitId) === undefined) {
-        // Routers say it again as long as it is true.
-        if (isOwner && !adoption.isAwaited(circuitId, router.id)) exchange.unroute(router.id, circuitId, true);
-        continue;
-      }
-      if (!circuits.isCarriedBy(circuitId, router.id)) {
-        exchange.unroute(router.id, circuitId, true);
-        continue;
-      }
-      log.info({ circuitId, routerId: router.id }, "a router cannot forward a circuit");
-      rerouter.forwardFault(circuitId);
-    }
-  }
-
-  /** A router has circuits without traffic and asks whether they still exist. */
-  async #confirm(router: RouterConnection, body: ctrlPb.CircuitConfirmation): Promise<void> {
-    const { circuits, adoption, exchange, model } = this.#parts;
-    const services = new Map<string, CircuitService | undefined>();
-    for (const circuitId of body.circuitIds) {
-      const circuit = circuits.get(circuitId);
-      if (circuit === undefined && adoption.isAwaited(circuitId, router.id)) continue;
-      if (circuit === undefined || !circuits.isCarriedBy(circuitId, router.id)) {
-        exchange.unroute(router.id, circuitId, true);
-        continue;
-      }
-      const { serviceId } = circuit;
-      if (!services.has(serviceId)) services.set(serviceId, await model.findService(serviceId));
-      const service = services.get(serviceId);
-      const idleNs = body.idleTimes[circuitId];
-      if (service === undefined) {
-        circuits.end(circuitId, true, "the service was deleted");
-      } else if (
-        idleNs !== undefined &&
-        service.maxIdleTimeMs > 0 &&
-        idleNs >= BigInt(service.maxIdleTimeMs) * NS_PER_MS &&
-        isEnd(circuit, router.id)
-      ) {
-        circuits.end(circuitId, true, "idle for longer than the service allows");
-      }
-    }
   }
 }
 

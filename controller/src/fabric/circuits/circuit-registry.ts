@@ -93,17 +93,28 @@ export class CircuitRegistry {
    * that was closed by one of its ends is taken down. `reason` is for events.
    */
   end(id: string, now: boolean, reason: string): boolean {
-    const circuit = this.#circuits.get(id);
+    const circuit = this.#take(id);
     if (circuit === undefined) return false;
+    for (const routerId of circuit.route.routers) this.#exchange.unroute(routerId, id, now, circuit.requestedAt);
+    this.#emit({ kind: "circuit-removed", circuit, reason });
+    return true;
+  }
+
+  /** Another controller has the circuit now: it goes on. */
+  forget(id: string): void {
+    this.#take(id);
+  }
+
+  #take(id: string): Circuit | undefined {
+    const circuit = this.#circuits.get(id);
+    if (circuit === undefined) return undefined;
     this.#circuits.delete(id);
     const owner = this.#ownerOf(circuit);
     const ids = owner?.circuits.get(owner.id);
     ids?.delete(id);
     if (ids?.size === 0) owner?.circuits.delete(owner.id);
-    for (const routerId of circuit.route.routers) this.#exchange.unroute(routerId, id, now, circuit.requestedAt);
     this.#costs.circuitClosed(circuit.terminatorId);
-    this.#emit({ kind: "circuit-removed", circuit, reason });
-    return true;
+    return circuit;
   }
 
   /** What the circuit ends with, if that is a session. */

@@ -14,6 +14,8 @@ interface RerouterParts {
   readonly exchange: RouteExchange;
   /** True while any router that lost its control channel is expected back: there may be a path again in a moment. */
   readonly isAnyAwaited: () => boolean;
+  /** False while another controller may have taken the circuits over: none is moved, or ended for want of a path. */
+  readonly isSure: () => boolean;
   readonly options: Pick<FabricOptions, "routeTimeoutMs" | "rerouteFraction" | "rerouteCap" | "minCostDelta">;
   readonly log: Logger;
 }
@@ -54,7 +56,7 @@ export class Rerouter {
     this.#queue(circuitId);
   }
 
-  /** A router is connected again, or given up: what waited for it is decided now. */
+  /** A router is connected again, or given up, or the circuits are this controller's for sure: what waited for that is decided now. */
   routerSettled(): void {
     const postponed = [...this.#postponed];
     this.#postponed.clear();
@@ -63,7 +65,8 @@ export class Rerouter {
 
   /** Moves the few dearest circuits to clearly cheaper paths. Called every cycle. */
   improve(): void {
-    const { mesh, circuits, options, log } = this.#parts;
+    const { mesh, circuits, options, isSure, log } = this.#parts;
+    if (!isSure()) return;
     const movable = circuits.all().map(({ id, route }) => ({ ...route, id }));
     const cheapest = (from: string, to: string) => mesh.paths().path(from, to);
     const plan = planSmartReroutes(movable, (way) => mesh.costOf(way), cheapest, options);
@@ -103,18 +106,16 @@ export class Rerouter {
   }
 
   async #moveOrEnd(circuitId: string): Promise<void> {
-    const { mesh, circuits, isAnyAwaited, log } = this.#parts;
+    const { mesh, circuits, isAnyAwaited, isSure, log } = this.#parts;
     const failures = new Map<string, number>();
     for (let left = MAX_TRIES; left > 0; left--) {
       const circuit = circuits.get(circuitId);
       if (circuit === undefined) return;
+      if (!isSure()) return this.#postpone(circuitId);
       const { first, last } = endsOf(circuit);
       const path = mesh.paths().path(first, last);
       if (path === undefined) {
-        if (isAnyAwaited()) {
-          this.#postponed.add(circuitId);
-          return;
-        }
+        if (isAnyAwaited()) return this.#postpone(circuitId);
         break;
       }
       const outcome = await this.#move(circuit, path);
@@ -125,8 +126,13 @@ export class Rerouter {
       if (failed === MAX_TRIES_OF_A_PATH) break;
       failures.set(way, failed);
     }
+    if (!isSure()) return this.#postpone(circuitId);
     log.info({ circuitId }, "a circuit has no path left and is removed");
     circuits.end(circuitId, true, "no path");
+  }
+
+  #postpone(circuitId: string): void {
+    this.#postponed.add(circuitId);
   }
 
   /** A path that is only cheaper must not cost the circuit: when it does not work, the old one is put back. */

@@ -67,6 +67,8 @@ interface RouteExchangeParts {
   /** Is the circuit up, with the router on its path? */
   readonly isCarriedBy: (circuitId: string, routerId: string) => boolean;
   readonly traceOf: TraceOf;
+  /** False while another controller may have taken circuits over: what a router is told makes it file the circuit under this controller. */
+  readonly isSure: () => boolean;
   readonly log: Logger;
 }
 
@@ -121,11 +123,7 @@ export class RouteExchange {
   async moveAlong(order: Omit<RouteOrder, "attempt">): Promise<boolean> {
     let isComplete = true;
     for (const planned of planRoutes(order.route)) {
-      const connection = this.#parts.mesh.router(planned.routerId);
-      const failure =
-        connection === undefined
-          ? "the router is not connected"
-          : await this.#moveOne(connection, { ...order, attempt: REROUTE_ATTEMPT }, planned);
+      const failure = await this.#moveOne({ ...order, attempt: REROUTE_ATTEMPT }, planned);
       if (failure === undefined) continue;
       isComplete = false;
       this.#parts.log.warn(
@@ -198,7 +196,20 @@ export class RouteExchange {
     return routeMessage({ ...order, trace: this.#parts.traceOf(order.tags.clientId ?? "") }, planned);
   }
 
-  async #moveOne(connection: RouterConnection, order: RouteOrder, planned: PlannedRoute): Promise<string | undefined> {
+  /**
+   * Has a router file a circuit under this controller, and change nothing else of it. A router that does not have the circuit says so; one of OpenZiti keeps it
+   * filed as it is.
+   * @returns what was wrong
+   */
+  takeOver(routerId: string, order: Omit<RouteOrder, "attempt">): Promise<string | undefined> {
+    const planned = { routerId, forwards: [], isTerminating: false };
+    return this.#moveOne({ ...order, attempt: REROUTE_ATTEMPT }, planned);
+  }
+
+  async #moveOne(order: RouteOrder, planned: PlannedRoute): Promise<string | undefined> {
+    const connection = this.#parts.mesh.router(planned.routerId);
+    if (connection === undefined) return "the router is not connected";
+    if (!this.#parts.isSure()) return "another controller may have the circuit now";
     try {
       const options = { timeoutMs: order.waitMs, via: connection.wayOf(order.requestedAt) };
       const reply = await connection.channel.request(this.#message(order, planned), options);

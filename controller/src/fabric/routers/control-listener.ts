@@ -17,6 +17,7 @@ import {
   type Peer,
   parseVersionInfo,
   RouterCapability,
+  SHARED_CAPABILITIES,
   type TlsPort,
   verifyLeaf,
   versionInfo,
@@ -32,6 +33,8 @@ const HEARTBEAT_SEND_MS = 10_000;
 const HEARTBEAT_CHECK_MS = 1_000;
 
 interface ControlListenerParts {
+  /** Is the controller one of several? */
+  readonly isShared: boolean;
   readonly controllerId: string;
   readonly trustAnchors: () => readonly X509Certificate[];
   readonly model: Pick<FabricModel, "findRouter">;
@@ -65,7 +68,8 @@ export class ControlListener {
 
   /** Accepts routers on `port`; returns how to stop. Connections that exist then stay. */
   listen(port: TlsPort): () => void {
-    const { controllerId, log } = this.#parts;
+    const { controllerId, isShared, log } = this.#parts;
+    const capabilities = isShared ? SHARED_CAPABILITIES : CONTROLLER_CAPABILITIES;
     return acceptChannels(port, {
       name: "ctrl",
       protocols: [CONTROL_ALPN],
@@ -75,8 +79,8 @@ export class ControlListener {
       resultHeaders: () =>
         new Headers()
           .setString(ControlHello.Version, versionInfo())
-          .set(ControlHello.Capabilities, CONTROLLER_CAPABILITIES)
-          .set(ControlHello.CapabilitiesV2, CONTROLLER_CAPABILITIES),
+          .set(ControlHello.Capabilities, capabilities)
+          .set(ControlHello.CapabilitiesV2, capabilities),
       grouped: true,
       onChannel: (channel) => this.#connected(channel),
       log,

@@ -1,6 +1,7 @@
 import { ControlType, ctrlPb, encodeControl, type Logger } from "@sallyport/wire";
 import type { CircuitAdoption } from "../circuits/circuit-adoption.ts";
 import type { CircuitRegistry } from "../circuits/circuit-registry.ts";
+import type { CircuitSuccession } from "../circuits/circuit-succession.ts";
 import type { Rerouter } from "../circuits/rerouter.ts";
 import type { RouteExchange } from "../circuits/route-exchange.ts";
 import type { EmitEvent } from "../fabric-events.ts";
@@ -22,6 +23,7 @@ interface RouterLifeParts {
   readonly exchange: RouteExchange;
   readonly circuits: CircuitRegistry;
   readonly adoption: CircuitAdoption;
+  readonly succession: Pick<CircuitSuccession, "connected">;
   readonly rerouter: Rerouter;
   readonly links: LinkMessages;
   readonly sessions: SessionFeed;
@@ -57,7 +59,7 @@ export class RouterLife {
 
   /** `isNewProcess`: nothing of what the router had before exists any more. */
   connected(router: RouterConnection, isNewProcess: boolean): void {
-    const { emit, sessions, validation, rerouter, adoption, start } = this.#parts;
+    const { emit, sessions, validation, rerouter, adoption, succession, start } = this.#parts;
     start.connected(router.id);
     this.#presence.back(router.id);
     if (isNewProcess) this.#forgetProcess(router.id);
@@ -69,6 +71,7 @@ export class RouterLife {
     });
     this.#tunneler(router.id, router.record.isTunneler);
     void adoption.connected(router, isNewProcess);
+    succession.connected(router);
     sessions.connected(router);
     this.#peers.connected(router);
     validation

@@ -40,6 +40,8 @@ export interface ScriptedRouterOptions {
   readonly version?: string;
   /** Leaves the question for circuits from before the controller's start to the test; else the answer is that there are none. */
   readonly hasFormerCircuits?: boolean;
+  /** What it answers to that question, as often as it comes. */
+  readonly circuits?: () => readonly object[];
   /** Raw header 10, in place of `listeners`. */
   readonly rawListeners?: Uint8Array;
   /** Further headers of the hello. */
@@ -53,14 +55,19 @@ export class ScriptedRouter {
   readonly #arrived: Message[] = [];
   readonly #waiting: { readonly matches: (m: Message) => boolean; readonly take: (m: Message) => void }[] = [];
 
-  private constructor(id: string, channel: Channel, hasFormerCircuits: boolean) {
+  private constructor(
+    id: string,
+    channel: Channel,
+    { hasFormerCircuits, circuits }: Pick<ScriptedRouterOptions, "hasFormerCircuits" | "circuits">,
+  ) {
     this.id = id;
     this.channel = channel;
-    if (!hasFormerCircuits) {
+    if (hasFormerCircuits !== true) {
       channel.handle(ControlType.InspectRequest, (message) => {
         const { requestedValues } = decodeControl(ctrlPb.InspectRequestSchema, message.body);
         if (!requestedValues.includes("circuit-routes")) this.#arrive(message);
-        else channel.reply(message, { contentType: ControlType.InspectResponse });
+        else
+          channel.reply(message, { contentType: ControlType.InspectResponse, ...(circuits && answerOf(circuits())) });
       });
     }
     channel.handleOther((message) => this.#arrive(message));
@@ -103,7 +110,7 @@ export class ScriptedRouter {
       hello: { idToken: id, headers },
       timeoutMs: WAIT_MS,
     });
-    return new ScriptedRouter(id, channel, options.hasFormerCircuits === true);
+    return new ScriptedRouter(id, channel, options);
   }
 
   /** Generation 2: adds a connection of a type, `ctrl.high` as OpenZiti's routers do some seconds after the first. */
@@ -210,4 +217,9 @@ export class ScriptedRouter {
   #types(): string {
     return this.#arrived.map((m) => m.contentType).join(", ");
   }
+}
+
+function answerOf(circuits: readonly object[]) {
+  const values = [{ name: "circuit-routes", value: JSON.stringify({ circuits }) }];
+  return { body: encodeControl(ctrlPb.InspectResponseSchema, { success: true, errors: [], values }) };
 }

@@ -7,11 +7,20 @@ import { fabricOptions } from "../../config/settings.ts";
 import { Fabric } from "../fabric.ts";
 import type { FabricOptions } from "../options.ts";
 import type { ControllerSetPort, RouterRecord } from "../ports.ts";
+import type { FabricReplicas } from "../replicas.ts";
 import { MemoryModel } from "./memory-model.ts";
 import { ScriptedRouter, type ScriptedRouterOptions } from "./scripted-router.ts";
 
 /** Resolves when `check` no longer throws; for what a router is not told about. */
 export const eventually = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 10_000 });
+
+export interface TestNetwork {
+  /** Of the controller. */
+  readonly id?: string;
+  readonly authority?: TestAuthority;
+  readonly model?: MemoryModel;
+  readonly replicas?: FabricReplicas;
+}
 
 /** A fabric on a free port over a model in memory, with routers that have real certificates. */
 export class TestFabric {
@@ -44,14 +53,15 @@ export class TestFabric {
     this.anchors = anchors;
   }
 
+  /** @param beside what it shares with other controllers of the network, and which of them it is */
   static async start(
     options: Partial<FabricOptions> & { readonly controllers?: ControllerSetPort } = {},
     log: Logger = silentLogger,
+    beside: TestNetwork = {},
   ): Promise<TestFabric> {
-    const authority = await TestAuthority.create();
-    const identity = await authority.identity("ctrl1");
+    const { id = "ctrl1", authority = await TestAuthority.create(), model = new MemoryModel(), replicas } = beside;
+    const identity = await authority.identity(id);
     const tlsPort = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
-    const model = new MemoryModel();
     const anchors = [...identity.anchors];
     const traced = new Map<string, string>();
     const traceOf = (identityId: string) => {
@@ -66,6 +76,7 @@ export class TestFabric {
       controllerId: identity.id,
       trustAnchors: () => anchors,
       model,
+      ...(replicas && { replicas }),
       options: { ...fabricOptions(CONTROLLER_DEFAULTS), ...limits },
       log,
     });

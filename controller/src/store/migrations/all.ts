@@ -20,6 +20,7 @@ import { generation2 } from "./0025_generation_2.ts";
 import { failedAttempts } from "./0030_failed_attempts.ts";
 import { wokenSessions } from "./0031_woken_sessions.ts";
 import { replicas } from "./0040_replicas.ts";
+import { circuitOwners } from "./0042_circuit_owners.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
 export const migrations: readonly Migration[] = [
@@ -44,4 +45,5 @@ export const migrations: readonly Migration[] = [
   failedAttempts,
   wokenSessions,
   replicas,
+  circuitOwners,
 ];

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { Backoff, nextCall, pause } from "@sallyport/async";
+import { Backoff, Listeners, nextCall, pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
 import { DatabaseHeldError } from "../postgres/holder-lock.ts";
 import { ask, CONNECTION_LIMITS, StoreClient } from "../postgres/store-client.ts";
 import { Leadership } from "./leadership.ts";
-import { endLease, LEASE_MS, RENEW_MS, REPLICA_PREFIX, renewLease } from "./lease.ts";
+import { endLease, LEASE_MS, RENEW_MS, REPLICA_PREFIX, renewLease, TAKEOVER_MS } from "./lease.ts";
 import { CHANNEL, messageText, type ReplicaMessage, readMessage } from "./messages.ts";
 import { type OtherReplica, Spread } from "./spread.ts";
 
@@ -16,6 +16,8 @@ const MAX_SPREAD_MS = 1_000;
 export const MEMORY_MS = 800;
 const REPEAT_MS = 200;
 const MAX_NAME_LENGTH = 63;
+/** Until then after its last renewal, no other process has taken over what this one has. */
+const OWN_MS = LEASE_MS + TAKEOVER_MS / 2;
 
 /** Another process has the id of this replica. */
 export class ReplicaIdTakenError extends DatabaseHeldError {
@@ -65,6 +67,9 @@ export class ReplicaLink {
   #due = 0;
   /** When the lease was last renewed, of the steady clock. */
   #renewedAt = Number.NEGATIVE_INFINITY;
+  /** Grows when the lease is renewed so late that others may have taken over. */
+  #term = 0;
+  readonly #looked = new Listeners();
   /** The others know of this process, and it has read the log since. */
   #isMember = false;
   #isJoining = false;
@@ -135,6 +140,16 @@ export class ReplicaLink {
   /** Is this process told in time of what the others write? */
   get isTold(): boolean {
     return this.#isMember && performance.now() - this.#renewedAt < LEASE_MS;
+  }
+
+  /** See {@link Replica.leaseTerm}. */
+  get leaseTerm(): number | undefined {
+    return performance.now() - this.#renewedAt < OWN_MS ? this.#term : undefined;
+  }
+
+  /** Calls `listener` after every look at the leases. */
+  onLook(listener: () => void): () => void {
+    return this.#looked.add(listener);
   }
 
   /** This process has committed something. `isAwaited`: answers wait until the others know it. */
@@ -244,9 +259,11 @@ export class ReplicaLink {
     if (this.#isClosed || this.#client !== client) return;
     // The others did not count with this process for a while: they have to hear of it again.
     if (startedAt - this.#renewedAt >= LEASE_MS) this.#isMember = false;
+    if (performance.now() - this.#renewedAt >= OWN_MS) this.#term += 1;
     this.#renewedAt = startedAt;
     this.#spread.looked(look, renewal.others, this.#count);
     await this.#leadership.renewed(client, renewal);
+    this.#looked.emit();
     if (!this.#isMember && !this.#isJoining) void this.#join();
     this.#timer = setTimeout(() => {
       this.#renew(client).catch((error: unknown) => this.#lost(client, error));

@@ -25,14 +25,18 @@ export const RouterCapability = {
 } as const;
 
 /** What this project's controller announces. */
-export const CONTROLLER_CAPABILITIES = capabilityMask([
+const ANNOUNCED = [
   ControllerCapability.CreateTerminatorV2,
   ControllerCapability.SingleRouterLinkSource,
   ControllerCapability.CreateCircuitV2,
   ControllerCapability.RouterDataModel,
   ControllerCapability.GroupedControlChannel,
   ControllerCapability.JwtSessions,
-]);
+];
+export const CONTROLLER_CAPABILITIES = capabilityMask(ANNOUNCED);
+
+/** The same of one among several on its network. */
+export const SHARED_CAPABILITIES = capabilityMask([...ANNOUNCED, ControllerCapability.CircuitSuccession]);
 
 /** The mask with these bits: an unsigned big-endian number without leading zero bytes; without bits it is empty. */
 export function capabilityMask(bits: readonly number[]): Buffer {
