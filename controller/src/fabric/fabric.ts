@@ -17,13 +17,14 @@ import { RouteExchange } from "./circuits/route-exchange.ts";
 import { DataModelFeed, type DataModelValidation } from "./data-model/data-model-feed.ts";
 import { type EmitEvent, eventFields } from "./fabric-events.ts";
 import { Inspection, type InspectionRequest, type InspectionResult } from "./inspection.ts";
+import { LinkAdministration } from "./links/link-administration.ts";
 import { LinkMessages } from "./links/link-messages.ts";
 import { type Link, linkCost } from "./links/link-table.ts";
 import { Mesh } from "./links/mesh.ts";
 import { followChange } from "./model-changes.ts";
 import { FABRIC_LIMITS, type FabricOptions, type FabricSettings } from "./options.ts";
-import type { ControllerSetPort, FabricModel, TerminatorRecord } from "./ports.ts";
-import { ALONE, type FabricReplicas } from "./replicas.ts";
+import type { FabricModel, TerminatorRecord } from "./ports.ts";
+import { ALONE, type ControllerSetPort, type FabricReplicas, type LinkSetting } from "./replicas.ts";
 import { ControlListener } from "./routers/control-listener.ts";
 import { ControllerSet } from "./routers/controller-set.ts";
 import { IdentityConnections } from "./routers/identity-connections.ts";
@@ -97,7 +98,7 @@ export class Fabric {
   readonly #access: CircuitAccess;
   readonly #dataModel: DataModelFeed;
   readonly #validation: TerminatorValidation;
-  readonly #linkMessages: LinkMessages;
+  readonly #linkAdministration: LinkAdministration;
   readonly #search: TerminatorSearch;
   readonly #inspection: Inspection;
   readonly operations: RouterOperations;
@@ -121,7 +122,7 @@ export class Fabric {
       this.#listeners.emit(event);
     };
     const costs = this.#costs;
-    const mesh = new Mesh(options);
+    const mesh = new Mesh(options, replicas.links);
     const exchange = new RouteExchange({
       ...{ mesh, log },
       isCarriedBy: (circuitId, routerId) => circuits.isCarriedBy(circuitId, routerId),
@@ -144,9 +145,10 @@ export class Fabric {
     this.#firstReturn = new FirstReturn(mesh, start, options);
     this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
     this.#hosting = new HostingEnds({ mesh, model, log });
-    this.#validation = new TerminatorValidation({ mesh, model, costs, log });
+    this.#validation = new TerminatorValidation({ mesh, model, replicas, costs, log });
     const links = new LinkMessages({ mesh, rerouter, model, emit, log });
-    this.#linkMessages = links;
+    const settings = replicas.links;
+    this.#linkAdministration = new LinkAdministration({ mesh, rerouter, messages: links, settings, log });
     const search = new TerminatorSearch({ model, mesh, start, costs, options, log });
     this.#search = search;
     const builder = new CircuitBuilder({
@@ -278,13 +280,12 @@ export class Fabric {
 
   /** Has both ends close a link and moves its circuits; false when there is none. */
   removeLink(id: string): boolean {
-    return this.#linkMessages.remove(id);
+    return this.#linkAdministration.remove(id);
   }
 
   /** An administrator's change of a link; undefined when there is none. A link marked down carries no circuits any more. */
-  updateLink(id: string, change: { readonly staticCost?: number; readonly isDown?: boolean }): LinkState | undefined {
-    const link = this.#mesh.links.update(id, change);
-    if (link?.isDown) this.#rerouter.linkLost(id);
+  async updateLink(id: string, change: Partial<LinkSetting>): Promise<LinkState | undefined> {
+    const link = await this.#linkAdministration.update(id, change);
     return link && withCost(link);
   }
 
@@ -326,7 +327,9 @@ export class Fabric {
     if (this.#isClosed) return;
     this.#isClosed = true;
     for (const stop of this.#stopping.reverse()) stop();
-    for (const part of [this.#succession, this.#ownership, this.#reports, this.#rerouter, this.#exchange]) part.close();
+    for (const part of [this.#linkAdministration, this.#succession, this.#ownership, this.#reports]) part.close();
+    this.#rerouter.close();
+    this.#exchange.close();
     const routers = this.#mesh.routers();
     for (const router of routers) router.channel.close(new Error("the controller is shutting down"));
     this.#life.close();
@@ -334,6 +337,7 @@ export class Fabric {
     this.#dataModel.close();
     this.#access.close();
     this.#hosting.close();
+    this.#validation.close();
     const timer = new AbortController();
     await Promise.race([Promise.all(routers.map((router) => router.idle())), pause(CLOSE_TIMEOUT_MS, timer.signal)]);
     timer.abort();

@@ -152,10 +152,14 @@ export interface TerminatorRecord {
   /** The identity that hosts; empty when created by a router or an administrator. */
   readonly hostId: string;
   readonly createdAt: Date;
+  /** Another one after each change of what is stored, and each time when a router asks for it again; absent where it is not needed. */
+  readonly version?: string;
 }
 
 /** A terminator to create. Without `id` the model makes one. */
-export type NewTerminator = Omit<TerminatorRecord, "id" | "createdAt"> & { readonly id?: string | undefined };
+export type NewTerminator = Omit<TerminatorRecord, "id" | "createdAt" | "version"> & {
+  readonly id?: string | undefined;
+};
 
 /**
  * Outcome of {@link FabricModel.createTerminator}.
@@ -369,6 +373,8 @@ export interface FabricModel {
   hostedWithoutSession(of: readonly AccessQuestion[]): Promise<readonly TerminatorRecord[]>;
   /** Deletes those of `ids` that belong to `routerId`; other ids are left alone without a word. Returns the deleted ids. */
   deleteTerminators(routerId: string, ids: readonly string[]): Promise<readonly string[]>;
+  /** The same of those that still have their `version`: none that was changed, or asked for again, at this controller or another one, since it was read. */
+  deleteUnchanged(routerId: string, terminators: readonly TerminatorRecord[]): Promise<readonly string[]>;
 
   // Embedded tunneler of a router, protocol version 1. Denial code 7 when the router has no identity of its own or tunneling is off
   openTunnelApiSession(routerId: string, client: TunnelClientInfo): Promise<TunnelApiSession | Denial>;
@@ -381,15 +387,6 @@ export interface FabricModel {
   authorizeTunnel(claim: TunnelClaim): Promise<TunnelGrant | Denial>;
   /** Checks identity, service, policy and router access; makes or reuses a session. */
   openTunnelSession(request: TunnelSessionRequest): Promise<TunnelSessionGrant | Denial>;
-}
-
-/** The controllers of the network, of which routers are told. */
-export interface ControllerSetPort {
-  replicas(): readonly { readonly id: string; readonly ctrlAddress: string }[];
-  /** Number of the present set, which grows with each change; 0 as long as routers need not be told. */
-  readonly index: bigint;
-  readonly isLeader: boolean;
-  onChange(listener: () => void): () => void;
 }
 
 /** True for the refusals among a model's answers. */

@@ -1,5 +1,14 @@
 /** The other controllers of the network, as the fabric needs them. Source: docs/protocol/replicas.md, "Circuits". */
 
+/** The controllers of the network, of which routers are told. */
+export interface ControllerSetPort {
+  replicas(): readonly { readonly id: string; readonly ctrlAddress: string }[];
+  /** Number of the present set, which grows with each change; 0 as long as routers need not be told. */
+  readonly index: bigint;
+  readonly isLeader: boolean;
+  onChange(listener: () => void): () => void;
+}
+
 /** What a router says about a circuit that another controller than the one that hears it may have. */
 export type CircuitReport = { readonly circuitId: string; readonly routerId: string } & (
   | { readonly kind: "ended" }
@@ -16,7 +25,23 @@ export interface ClaimedCircuit {
   readonly filedUnder: string;
 }
 
+/** What an administrator has set of a link. */
+export interface LinkSetting {
+  readonly staticCost: number;
+  readonly isDown: boolean;
+}
+
+/** What is set of links, at any of the controllers. */
+export interface LinkSettings {
+  of(linkId: string): LinkSetting | undefined;
+  /** Stores a setting for all controllers, or (undefined) removes it. */
+  set(linkId: string, setting: LinkSetting | undefined): Promise<void>;
+  /** Calls `listener`, which must not throw, with what was set, here or elsewhere. */
+  onChange(listener: (linkId: string, setting: LinkSetting) => void): () => void;
+}
+
 export interface FabricReplicas {
+  readonly links: LinkSettings;
   /** Are there several controllers, or may others come? */
   readonly isShared: boolean;
   /** Does this one do what has to be done once? */
@@ -48,6 +73,8 @@ const never = () => () => undefined;
 
 /** A controller that is alone on its network. */
 export const ALONE: FabricReplicas = {
+  // The table of links has them.
+  links: { of: () => undefined, set: async () => undefined, onChange: never },
   isShared: false,
   isLeader: true,
   leaseTerm: 0,

@@ -81,7 +81,7 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
     },
     patchLink: async ({ params, body: { down, staticCost } }) => {
       const change = { ...(down !== undefined && { isDown: down }), ...(staticCost !== undefined && { staticCost }) };
-      if (fabric.updateLink(params.id, change) === undefined) throw notFound("link", params.id);
+      if ((await fabric.updateLink(params.id, change)) === undefined) throw notFound("link", params.id);
     },
     // A link that is unknown here may exist on a router: all routers get the message, so the request always succeeds.
     deleteLink: async ({ params }) => {

@@ -36,7 +36,7 @@ export class TestNetwork {
     return {
       links: () => [...this.links.values()],
       link: (id) => this.links.get(id),
-      updateLink: (id, change) => {
+      updateLink: async (id, change) => {
         const link = this.links.get(id);
         if (link === undefined) return undefined;
         const cost = link.cost - link.staticCost + (change.staticCost ?? link.staticCost);

@@ -190,9 +190,9 @@ export class CircuitAdoption {
     const { model, circuits, ownership, replicas } = this.#parts;
     const hostId = tags.hostId ?? "";
     const terminators = await model.terminatorsOfService(serviceId);
-    // It may have ended while the store was asked.
+    // It may have ended while the store was asked, or have been adopted for the answer of another router of its.
     if (!this.#awaited.delete(id)) {
-      replicas.ended([id]);
+      if (circuits.get(id) === undefined) replicas.ended([id]);
       return undefined;
     }
     const last = route.routers.at(-1);

@@ -132,10 +132,10 @@ describe("rerouting", () => {
 
   test("a cheaper path that does not work is given up for the old one", async () => {
     const { a, b, c, circuitId } = await square({ cycleMs: 100 });
-    net.fabric.updateLink("ab", { staticCost: 10_000 });
+    await net.fabric.updateLink("ab", { staticCost: 10_000 });
     a.acceptRoute((await a.nextRoute(circuitId)).message);
     c.refuseRoute((await c.nextRoute(circuitId)).message, 0, "link unknown");
-    net.fabric.updateLink("ab", { staticCost: 1 });
+    await net.fabric.updateLink("ab", { staticCost: 1 });
     b.acceptRoute((await b.nextRoute(circuitId)).message);
     await movedOver([a, b], circuitId);
     await eventually(() => expect(net.fabric.circuit(circuitId)?.route.links).toEqual(["ab"]));
@@ -181,9 +181,9 @@ describe("rerouting", () => {
 
   test("a disabled router carries nothing any more: what went over it moves at once, what ends there is removed", async () => {
     const { a, b, c, circuitId } = await square();
-    net.fabric.updateLink("ab", { isDown: true });
+    await net.fabric.updateLink("ab", { isDown: true });
     await movedOver([a, c, b], circuitId);
-    net.fabric.updateLink("ab", { isDown: false });
+    await net.fabric.updateLink("ab", { isDown: false });
     const { model } = net;
     const disable = (id: string) => {
       const record = model.routers.get(id);
@@ -198,7 +198,7 @@ describe("rerouting", () => {
 
   test("every cycle the dearest circuit moves to a clearly cheaper path", async () => {
     const { a, b, c, circuitId } = await square({ cycleMs: 100 });
-    net.fabric.updateLink("ab", { staticCost: 10_000 });
+    await net.fabric.updateLink("ab", { staticCost: 10_000 });
     await movedOver([a, c, b], circuitId);
     expect(net.fabric.circuit(circuitId)?.route.links).toEqual(["ac", "cb"]);
   });

@@ -106,7 +106,7 @@ describe("links", () => {
     }
     expect(net.fabric.links()).toEqual([]);
     expect(net.fabric.removeLink("l1")).toBe(false);
-    expect(net.fabric.updateLink("l1", { isDown: true })).toBeUndefined();
+    expect(await net.fabric.updateLink("l1", { isDown: true })).toBeUndefined();
   });
 
   test("links a router dialed outlive a short loss of its channel, not a restart", async () => {

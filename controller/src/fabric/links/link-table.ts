@@ -1,4 +1,5 @@
 import type { PathLink } from "../circuits/path.ts";
+import type { LinkSetting } from "../replicas.ts";
 
 /** One connection a link consists of. */
 interface LinkConnection {
@@ -75,9 +76,17 @@ export class LinkTable {
   readonly #dialed = new Map<string, number>();
   readonly #initialLatencyNs: number;
   readonly #onTopologyChange: () => void;
+  readonly #settingOf: (id: string) => LinkSetting | undefined;
 
-  /** `onTopologyChange` is called whenever the usable links or their costs may have changed. */
-  constructor(initialLatencyMs: number, onTopologyChange: () => void) {
+  /**
+   * `onTopologyChange` is called whenever the usable links or their costs may have changed; `settingOf` says what is set of a link that is not known yet.
+   */
+  constructor(
+    initialLatencyMs: number,
+    onTopologyChange: () => void,
+    settingOf: (id: string) => LinkSetting | undefined = () => undefined,
+  ) {
+    this.#settingOf = settingOf;
     this.#initialLatencyNs = initialLatencyMs * NS_PER_MS;
     this.#onTopologyChange = onTopologyChange;
   }
@@ -112,13 +121,14 @@ export class LinkTable {
     if (known !== undefined && known.iteration >= report.iteration) return "kept";
     if (known === undefined && (this.#dialed.get(source) ?? 0) >= MAX_LINKS_PER_ROUTER) return "refused";
     if (!isOfUsualSize(report)) return "refused";
+    const setting = known ?? this.#settingOf(report.id);
     this.#put({
       ...report,
       source,
       state: "connected",
       stateSince: now,
-      isDown: known?.isDown ?? false,
-      staticCost: known?.staticCost ?? DEFAULT_STATIC_COST,
+      isDown: setting?.isDown ?? false,
+      staticCost: setting?.staticCost ?? DEFAULT_STATIC_COST,
       sourceLatencyNs: known?.sourceLatencyNs ?? this.#initialLatencyNs,
       destinationLatencyNs: known?.destinationLatencyNs ?? this.#initialLatencyNs,
       connectionState: report.connectionState ?? { stateIteration: 0, connections: [] },

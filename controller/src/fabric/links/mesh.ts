@@ -1,6 +1,7 @@
 import { pause } from "@sallyport/async";
 import { type CircuitPath, PathFinder } from "../circuits/path.ts";
 import type { FabricOptions } from "../options.ts";
+import type { LinkSettings } from "../replicas.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import { isUsable, LinkTable, linkCost } from "./link-table.ts";
 
@@ -13,8 +14,9 @@ export class Mesh {
   /** Resolved at the next change; made when a caller waits for it. */
   #next: PromiseWithResolvers<void> | undefined;
 
-  constructor(options: Pick<FabricOptions, "initialLinkLatencyMs" | "minRouterCost">) {
-    this.links = new LinkTable(options.initialLinkLatencyMs, () => this.changed());
+  constructor(options: Pick<FabricOptions, "initialLinkLatencyMs" | "minRouterCost">, settings: LinkSettings) {
+    const changed = () => this.changed();
+    this.links = new LinkTable(options.initialLinkLatencyMs, changed, (id) => settings.of(id));
     this.#minRouterCost = options.minRouterCost;
   }
 

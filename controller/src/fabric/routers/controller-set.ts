@@ -1,6 +1,6 @@
 import { ControlType, ctrlPb, encodeControl } from "@sallyport/wire";
 import type { Mesh } from "../links/mesh.ts";
-import type { ControllerSetPort } from "../ports.ts";
+import type { ControllerSetPort } from "../replicas.ts";
 import { onRawMessage } from "./inbound.ts";
 import type { RouterConnection } from "./router-connection.ts";
 

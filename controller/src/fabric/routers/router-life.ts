@@ -74,9 +74,7 @@ export class RouterLife {
     succession.connected(router);
     sessions.connected(router);
     this.#peers.connected(router);
-    validation
-      .connected(router)
-      .catch((err: unknown) => this.#parts.log.error({ err }, "looking up the router's terminators failed"));
+    validation.connected(router);
     rerouter.routerSettled();
     // The entity may have changed between admission and now, unseen.
     this.changed(router.id);

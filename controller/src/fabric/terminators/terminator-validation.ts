@@ -2,6 +2,7 @@ import { ControlType, ctrlPb, encodeControl, type Logger } from "@sallyport/wire
 import type { DynamicCosts } from "../circuits/costs.ts";
 import type { Mesh } from "../links/mesh.ts";
 import type { FabricModel, TerminatorRecord } from "../ports.ts";
+import type { FabricReplicas } from "../replicas.ts";
 import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 
@@ -24,22 +25,33 @@ interface ValidationQueue {
 
 interface TerminatorValidationParts {
   readonly mesh: Mesh;
-  readonly model: Pick<FabricModel, "terminatorsOfRouter" | "deleteTerminators">;
+  readonly model: Pick<FabricModel, "terminatorsOfRouter" | "findTerminator" | "deleteUnchanged">;
+  /** One controller asks for all terminators of a router: the leader. */
+  readonly replicas: Pick<FabricReplicas, "isLeader" | "onLook">;
   readonly costs: DynamicCosts;
   readonly log: Logger;
 }
 
 /**
  * Asks routers whether the terminators stored for them really exist there, and deletes those that do not. All of a router's terminators are checked when it
- * connects, a new one some seconds after it was created. One request per router at a time. Source: docs/protocol/fabric.md, "Terminator validation".
+ * connects, or when this controller becomes the leader, a new one some seconds after it was created. One request per router at a time. Source: docs/protocol/fabric.md, "Terminator validation".
  */
 export class TerminatorValidation {
   readonly #parts: TerminatorValidationParts;
   readonly #queues = new Map<RouterConnection, ValidationQueue>();
+  readonly #stop: () => void;
   #marker = 0n;
+  #isLeader: boolean;
 
   constructor(parts: TerminatorValidationParts) {
     this.#parts = parts;
+    const { replicas } = parts;
+    this.#isLeader = replicas.isLeader;
+    this.#stop = replicas.onLook(() => {
+      const hasBegun = replicas.isLeader && !this.#isLeader;
+      this.#isLeader = replicas.isLeader;
+      if (hasBegun) for (const router of parts.mesh.routers()) this.connected(router);
+    });
   }
 
   /** What is still to be checked, for people who look into the controller. `askedAt`: since when an answer is awaited. */
@@ -64,8 +76,19 @@ export class TerminatorValidation {
     });
   }
 
-  /** Queues everything the router hosts according to the store. */
-  async connected(router: RouterConnection): Promise<void> {
+  /** Queues everything the router hosts according to the store; only the leader does. */
+  connected(router: RouterConnection): void {
+    if (!this.#parts.replicas.isLeader) return;
+    this.#queueAll(router).catch((err: unknown) =>
+      this.#parts.log.error({ routerId: router.id, err }, "looking up the router's terminators failed"),
+    );
+  }
+
+  close(): void {
+    this.#stop();
+  }
+
+  async #queueAll(router: RouterConnection): Promise<void> {
     for (let afterId: string | undefined = ""; afterId !== undefined; ) {
       const page: readonly TerminatorRecord[] = await this.#parts.model.terminatorsOfRouter(router.id, afterId, PAGE);
       for (const terminator of page) this.created(router, terminator);
@@ -89,6 +112,16 @@ export class TerminatorValidation {
     // An answer under way is about one of the same id that is gone.
     queue?.asked?.markers.delete(terminator.id);
     queue?.terminators.set(terminator.id, { terminator, since: terminator.createdAt.getTime() });
+  }
+
+  /** What was changed since it was asked about is asked about again, if it is there. */
+  async #again(router: RouterConnection, changed: readonly TerminatorRecord[]): Promise<void> {
+    for (const { id } of changed) {
+      const terminator = await this.#parts.model.findTerminator(id);
+      const queue = this.#queues.get(router);
+      if (terminator?.routerId !== router.id || queue === undefined) continue;
+      queue.terminators.set(id, { terminator, since: Date.now() });
+    }
   }
 
   #ask(router: RouterConnection, now: number): void {
@@ -115,14 +148,15 @@ export class TerminatorValidation {
     if (queue?.asked === undefined) return;
     const { markers } = queue.asked;
     delete queue.asked;
-    const invalid: string[] = [];
+    const invalid: TerminatorRecord[] = [];
     for (const [id, state] of Object.entries(body.states)) {
       const marker = markers.get(id);
       // Routers that know nothing of markers send 0.
       if (marker === undefined || (state.marker !== marker && state.marker !== 0n)) continue;
       markers.delete(id);
+      const queued = queue.terminators.get(id);
       queue.terminators.delete(id);
-      if (!state.valid) invalid.push(id);
+      if (!state.valid && queued !== undefined) invalid.push(queued.terminator);
     }
     // What the router left out is asked again as if it were new: a router that answers nothing must not be asked without end.
     const now = Date.now();
@@ -131,9 +165,13 @@ export class TerminatorValidation {
       if (left !== undefined) queue.terminators.set(id, { ...left, since: now });
     }
     for (let at = 0; at < invalid.length; at += DELETE_BATCH) {
-      const ids = invalid.slice(at, at + DELETE_BATCH);
-      const deleted = await this.#parts.model.deleteTerminators(router.id, ids);
+      const some = invalid.slice(at, at + DELETE_BATCH);
+      const deleted = await this.#parts.model.deleteUnchanged(router.id, some);
       for (const id of deleted) this.#parts.costs.forget(id);
+      await this.#again(
+        router,
+        some.filter(({ id }) => !deleted.includes(id)),
+      );
       const fields = { routerId: router.id, terminatorIds: deleted };
       this.#parts.log.info(fields, "terminators their router does not know were deleted");
     }

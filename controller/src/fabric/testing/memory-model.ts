@@ -116,6 +116,7 @@ export class MemoryModel implements FabricModel {
       peerData: new Map(),
       hostId: "host",
       createdAt: new Date(0),
+      version: this.#nextVersion(),
       ...extra,
     };
     this.terminators.set(id, terminator);
@@ -253,12 +254,17 @@ export class MemoryModel implements FabricModel {
         known.routerId === terminator.routerId &&
         known.hostId === terminator.hostId;
       if (!isSame) return { outcome: "conflict", message: `the id ${id} is taken` };
-      const updated = { ...known, cost: terminator.cost, precedence: terminator.precedence };
+      const updated = {
+        ...known,
+        cost: terminator.cost,
+        precedence: terminator.precedence,
+        version: this.#nextVersion(),
+      };
       this.terminators.set(id, updated);
       return { outcome: "existing", terminator: updated };
     }
     if (!this.services.has(terminator.serviceId)) return { outcome: "rejected", message: "the service is gone" };
-    const created: TerminatorRecord = { ...terminator, id, createdAt: new Date() };
+    const created: TerminatorRecord = { ...terminator, id, createdAt: new Date(), version: this.#nextVersion() };
     this.terminators.set(id, created);
     return { outcome: "created", terminator: created };
   }
@@ -266,7 +272,7 @@ export class MemoryModel implements FabricModel {
   async updateTerminator(id: string, change: { cost?: number; precedence?: PrecedenceName }): Promise<boolean> {
     const known = this.terminators.get(id);
     if (known === undefined) return false;
-    this.terminators.set(id, { ...known, ...change });
+    this.terminators.set(id, { ...known, ...change, version: this.#nextVersion() });
     return true;
   }
 
@@ -288,6 +294,12 @@ export class MemoryModel implements FabricModel {
     const own = ids.filter((id) => this.terminators.get(id)?.routerId === routerId);
     for (const id of own) this.terminators.delete(id);
     return own;
+  }
+
+  async deleteUnchanged(routerId: string, terminators: readonly TerminatorRecord[]): Promise<readonly string[]> {
+    const unchanged = terminators.filter(({ id, version }) => this.terminators.get(id)?.version === version);
+    const ids = unchanged.map(({ id }) => id);
+    return this.deleteTerminators(routerId, ids);
   }
 
   async openTunnelApiSession(_routerId: string, client: TunnelClientInfo): Promise<TunnelApiSession | Denial> {
@@ -348,6 +360,10 @@ export class MemoryModel implements FabricModel {
     const service = this.services.get(session.serviceId);
     if (service === undefined) return { denied: DenialCode.InvalidService };
     return { kind: "session", identityId: session.identityId, sessionId: session.id, apiSessionId: "api", service };
+  }
+
+  #nextVersion(): string {
+    return String(this.#nextId++);
   }
 
   #failIfToldTo(): void {

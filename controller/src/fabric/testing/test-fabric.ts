@@ -6,8 +6,8 @@ import { vi } from "vitest";
 import { fabricOptions } from "../../config/settings.ts";
 import { Fabric } from "../fabric.ts";
 import type { FabricOptions } from "../options.ts";
-import type { ControllerSetPort, RouterRecord } from "../ports.ts";
-import type { FabricReplicas } from "../replicas.ts";
+import type { RouterRecord } from "../ports.ts";
+import type { ControllerSetPort, FabricReplicas } from "../replicas.ts";
 import { MemoryModel } from "./memory-model.ts";
 import { ScriptedRouter, type ScriptedRouterOptions } from "./scripted-router.ts";
 

@@ -181,7 +181,11 @@ describe("terminators of routers", () => {
     const [stored] = await c.fabricModel.terminatorsOfService(serviceId);
     expect(stored).toMatchObject({ id: "router-made-id", cost: 3, instanceId: "i-1", hostId: host });
     expect(stored?.peerData.get(1003)).toEqual(Buffer.from([1, 2, 3]));
+    const page = await c.fabricModel.terminatorsOfRouter(routerId, "", 10);
+    expect(await c.fabricModel.deleteUnchanged("other-router", page)).toEqual([]);
     const retried = await c.fabricModel.createTerminator({ ...terminator, cost: 4 });
+    // It was asked for again since it was read.
+    expect(await c.fabricModel.deleteUnchanged(routerId, page)).toEqual([]);
     expect(retried).toMatchObject({ outcome: "existing", terminator: { cost: 4 } });
     expect(await c.fabricModel.createTerminator({ ...terminator, hostId: another, instanceId: "" })).toMatchObject({
       outcome: "conflict",
@@ -208,6 +212,9 @@ describe("terminators of routers", () => {
     expect(await c.fabricModel.updateTerminator("router-made-id", { precedence: "required" })).toBe(true);
     expect(await c.fabricModel.updateTerminator("none", { cost: 1 })).toBe(false);
     expect(await c.fabricModel.deleteTerminators("other-router", ["router-made-id"])).toEqual([]);
+    const now = await c.fabricModel.terminatorsOfRouter(routerId, "", 10);
+    expect(await c.fabricModel.deleteUnchanged(routerId, now)).toEqual(["router-made-id"]);
+    expect(await c.fabricModel.createTerminator(terminator)).toMatchObject({ outcome: "created" });
     expect(await c.fabricModel.deleteTerminators(routerId, ["router-made-id", "none"])).toEqual(["router-made-id"]);
     await change("terminator-removed", (each) => each.terminatorId === "router-made-id");
   });

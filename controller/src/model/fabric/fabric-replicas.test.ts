@@ -258,3 +258,56 @@ it.each<[string, () => void]>([
   }
   expect(other.net.fabric.circuits()).toEqual([]);
 });
+
+it("one controller asks a router for its terminators, and deletes none that another one has created again", async () => {
+  const { one, other } = await two();
+  const asked = async ({ b }: Controller) =>
+    decodeControl(
+      ctrlPb.ValidateTerminatorsV2RequestSchema,
+      (await b.next(ControlType.ValidateTerminatorsV2Request)).body,
+    ).terminators;
+  const [first] = await asked(one);
+  expect(first).toMatchObject({ id: "t1" });
+  await other.b.roundTrip();
+  expect(other.b.pending(ControlType.ValidateTerminatorsV2Request)).toEqual([]);
+  await model.createTerminator({ ...model.terminators.get("t1")! });
+  const states = { t1: { valid: false, marker: first!.marker } };
+  const answer = encodeControl(ctrlPb.ValidateTerminatorsV2ResponseSchema, { states });
+  one.b.send(ControlType.ValidateTerminatorsV2Response, answer);
+  await one.b.roundTrip();
+  one.net.fabric.tick(Date.now() + 60_000, performance.now());
+  const [second] = await asked(one);
+  expect(model.terminators.has("t1")).toBe(true);
+  // Its successor asks for all.
+  await one.stop();
+  const [third] = await asked(other);
+  expect([second, third]).toMatchObject([{ id: "t1" }, { id: "t1" }]);
+  other.b.send(
+    ControlType.ValidateTerminatorsV2Response,
+    encodeControl(ctrlPb.ValidateTerminatorsV2ResponseSchema, {
+      states: { t1: { valid: false, marker: third!.marker } },
+    }),
+  );
+  await vi.waitFor(() => expect(model.terminators.has("t1")).toBe(false), PATIENCE);
+});
+
+it("a link marked down at one controller is down at the others, also at one that comes later, and carries their circuits no more", async () => {
+  const { one, other } = await two();
+  const id = await circuitOf(one);
+  await link(one.a, one.b, "ab2", 5);
+  await other.net.fabric.updateLink("ab", { isDown: true });
+  for (const router of [one.a, one.b]) {
+    const { message, route } = await router.nextRoute(id);
+    expect(route.forwards.flatMap(({ srcAddress }) => srcAddress)).toContain("ab2");
+    router.acceptRoute(message);
+  }
+  await other.net.fabric.updateLink("ab", { staticCost: 7 });
+  const marked = { isDown: true, staticCost: 7 };
+  await vi.waitFor(() => expect(one.net.fabric.link("ab")).toMatchObject(marked), PATIENCE);
+  await other.stop();
+  const later = await controller("ctrl2");
+  expect(later.net.fabric.link("ab")).toMatchObject(marked);
+  later.net.fabric.removeLink("ab");
+  const settings = () => sql`SELECT * FROM link_setting`.execute(one.store.db);
+  await vi.waitFor(async () => expect((await settings()).rows).toEqual([]), PATIENCE);
+});

@@ -4,6 +4,7 @@ import { type RawBuilder, sql } from "kysely";
 import { ALONE, type CircuitReport, type ClaimedCircuit, type FabricReplicas } from "../../fabric/replicas.ts";
 import type { Store } from "../../store/database.ts";
 import { TAKEOVER_MS } from "../../store/replicas/lease.ts";
+import { StoredLinkSettings } from "./link-settings.ts";
 
 /** Ended circuits are deleted together. */
 const DELETE_AFTER_MS = 200;
@@ -18,7 +19,7 @@ export interface ReportCalls {
 }
 
 interface FabricReplicasParts {
-  readonly store: Pick<Store, "db" | "replica">;
+  readonly store: Pick<Store, "db" | "replica" | "changes" | "transaction">;
   /** Of this process: its lease is under the same id. */
   readonly controllerId: string;
   /** Without it, what is about circuits of others is dropped: routers repeat what lasts. */
@@ -34,6 +35,7 @@ export function fabricReplicas(parts: FabricReplicasParts): FabricReplicas & { c
 /** Source: docs/protocol/replicas.md, "Circuits". */
 class StoreReplicas implements FabricReplicas {
   readonly isShared = true;
+  readonly links: StoredLinkSettings;
   readonly #parts: FabricReplicasParts;
   readonly #succession = new Listeners();
   readonly #stop: () => void;
@@ -53,6 +55,7 @@ class StoreReplicas implements FabricReplicas {
   constructor(parts: FabricReplicasParts) {
     this.#parts = parts;
     const { replica } = parts.store;
+    this.links = new StoredLinkSettings(parts.store, parts.log);
     this.#term = replica.leaseTerm;
     this.#stop = replica.onLook(() => this.#look());
     this.#look();
@@ -125,6 +128,7 @@ class StoreReplicas implements FabricReplicas {
 
   async close(): Promise<void> {
     this.#stop();
+    this.links.close();
     clearTimeout(this.#timer);
     if (this.#ended.length > 0) await this.#delete();
     clearTimeout(this.#timer);

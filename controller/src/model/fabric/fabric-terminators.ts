@@ -37,6 +37,7 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
       const rows = await db
         .selectFrom("terminator")
         .selectAll()
+        .select(VERSION)
         .where("router_id", "=", routerId)
         .where("id", ">", afterId)
         .orderBy("id")
@@ -45,10 +46,11 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
       return rows.map(terminatorRecord);
     },
     async findTerminator(id) {
-      const row = await model.terminators.find(db, id);
+      const query = db.selectFrom("terminator").selectAll().select(VERSION).where("id", "=", id);
+      const row = await query.executeTakeFirst();
       return row === undefined ? undefined : terminatorRecord(row);
     },
-    createTerminator: (terminator) => store.transaction((trx) => create(trx, terminator)),
+    createTerminator: (terminator) => store.transaction((trx) => create(trx, terminator, store.replica.isShared)),
     async updateTerminator(id, change) {
       const isUpdated = await store.transaction(async (trx) => {
         const row = await trx
@@ -83,6 +85,19 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
       for (const id of removed) facts.forgetTerminator(id);
       return removed;
     },
+    async deleteUnchanged(routerId, terminators) {
+      const ids = terminators.map(({ id }) => id);
+      const versions = terminators.map(({ version = "" }) => version);
+      const removed = await store.transaction((trx) =>
+        removeTerminators(
+          trx,
+          sql`t.router_id = ${routerId}
+            AND (t.id, t.xmin::text) IN (SELECT * FROM unnest(${ids}::text[], ${versions}::text[]))`,
+        ),
+      );
+      for (const id of removed) facts.forgetTerminator(id);
+      return removed;
+    },
   } satisfies Partial<FabricModel>;
 }
 
@@ -98,7 +113,11 @@ export function circuitService(
   };
 }
 
-async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOutcome> {
+/** The transaction that wrote a terminator's row. */
+const VERSION = sql<string>`xmin::text`.as("version");
+
+/** @param isShared another controller may be about to delete what the router asks for again: that gets another version */
+async function create(trx: Db, terminator: NewTerminator, isShared: boolean): Promise<TerminatorOutcome> {
   const id = terminator.id ?? randomEntityId();
   const refusal = await refusalOf(trx, terminator);
   if (refusal !== undefined) return refusal;
@@ -119,13 +138,20 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
     })
     .onConflict((conflict) => conflict.column("id").doNothing())
     .returningAll()
+    .returning(VERSION)
     .executeTakeFirst();
   const before = { routerId: terminator.routerId, serviceId: terminator.serviceId };
   if (made !== undefined) {
     await appendChange(trx, { kind: "terminator", key: id, op: "create", before });
     return { outcome: "created", terminator: terminatorRecord(made) };
   }
-  const present = await trx.selectFrom("terminator").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+  const present = await trx
+    .selectFrom("terminator")
+    .selectAll()
+    .select(VERSION)
+    .where("id", "=", id)
+    .forUpdate()
+    .executeTakeFirst();
   if (present === undefined) return { outcome: "rejected", message: `terminator ${id} is being removed` };
   const isSame =
     present.binding === terminator.binding &&
@@ -133,16 +159,16 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
     present.router_id === terminator.routerId &&
     present.host_id === terminator.hostId;
   if (!isSame) return { outcome: "conflict", message: `terminator ${id} exists with another service, router or host` };
-  if (present.cost === terminator.cost && present.precedence === terminator.precedence) {
-    return { outcome: "existing", terminator: terminatorRecord(present) };
-  }
+  const isUnchanged = present.cost === terminator.cost && present.precedence === terminator.precedence;
+  if (isUnchanged && !isShared) return { outcome: "existing", terminator: terminatorRecord(present) };
   const changed = await trx
     .updateTable("terminator")
     .set({ cost: terminator.cost, precedence: terminator.precedence })
     .where("id", "=", id)
     .returningAll()
+    .returning(VERSION)
     .executeTakeFirstOrThrow();
-  await appendChange(trx, { kind: "terminator", key: id, op: "update", before });
+  if (!isUnchanged) await appendChange(trx, { kind: "terminator", key: id, op: "update", before });
   return { outcome: "existing", terminator: terminatorRecord(changed) };
 }
 
@@ -169,7 +195,7 @@ async function refusalOf(trx: Db, terminator: NewTerminator): Promise<Terminator
 }
 
 /** A terminator as the fabric takes it. */
-export function terminatorRecord(row: TerminatorRow): TerminatorRecord {
+export function terminatorRecord(row: TerminatorRow & { readonly version?: string }): TerminatorRecord {
   return {
     id: row.id,
     serviceId: row.service_id,
@@ -185,6 +211,7 @@ export function terminatorRecord(row: TerminatorRow): TerminatorRecord {
     ),
     hostId: row.host_id,
     createdAt: row.created_at,
+    ...(row.version === undefined ? {} : { version: row.version }),
   };
 }
 

@@ -9,7 +9,7 @@ export interface BackupTable {
 
 /**
  * Not kept: the change log (it serves programs that run, and names transactions of one server), who works on the database (without it a restored one
- * begins a new life), the record of migrations (the manifest lists them, and restoring applies them), logins in progress, and failed
+ * begins a new life), which circuits they have, the record of migrations (the manifest lists them, and restoring applies them), logins in progress, and failed
  * attempts.
  */
 const MIGRATIONS = "schema_migration";
@@ -22,6 +22,7 @@ const LEFT_OUT = [
   "replica_lease",
   "model_change",
   "replica",
+  "circuit_owner",
 ];
 
 /** Tables whose rows belong to one life of a database: a restore removes them. */
