@@ -6,6 +6,7 @@ import { TAKES_NO_WRITES } from "../postgres/database-servers.ts";
 import { EPOCH_OVER } from "../postgres/epoch.ts";
 import type { HolderLock } from "../postgres/holder-lock.ts";
 import { ask, LONG_ANSWER_MS, StoreClient, socketOf } from "../postgres/store-client.ts";
+import { isSilence } from "../postgres/store-error.ts";
 import { isForgotten } from "../request-signal.ts";
 import type { StatementOptions, StoreQuery } from "./statement.ts";
 
@@ -155,6 +156,7 @@ export class StoreConnection implements DatabaseConnection {
       // A connection in a transaction may still name an epoch before ours.
       if (isRefused && this.epoch === holding.epoch) holding.fenced();
       if ((error as { code?: string }).code === TAKES_NO_WRITES) storeClient(this.#client)?.refusedWrite();
+      if (isSilence(error)) storeClient(this.#client)?.fellSilent();
       // Kysely has ended the wait; it would print what comes after.
       if (isForgotten()) return { rows: [] };
       throw outage.failed(error, turn);

@@ -114,6 +114,23 @@ describe("a database of several servers", { timeout: 180_000 }, () => {
     await recovered(store, second.port);
   });
 
+  it("leaves a primary that has fallen silent with its connections open", async () => {
+    const { first, second } = servers;
+    const store = await open(servers.url());
+    await Promise.all(Array.from({ length: 4 }, () => sql`SELECT pg_sleep(0.05)`.execute(store.db)));
+    await servers.settled();
+    await first.freeze();
+    try {
+      await second.promote();
+      const since = performance.now();
+      await recovered(store, second.port);
+      await write(store, "x");
+      console.info(`after a primary fell silent: writes again in ${Math.round(performance.now() - since)} ms`);
+    } finally {
+      first.thaw();
+    }
+  });
+
   it("one that is silent does not keep from the others", async () => {
     const { first, second } = servers;
     const silent = await silentServer();

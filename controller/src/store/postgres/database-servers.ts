@@ -48,6 +48,8 @@ export class DatabaseServers implements Servers {
   readonly #log: Logger | undefined;
   readonly #clients = new Set<StoreClient>();
   #current: ServerPlace | undefined;
+  /** The last that was the current one. */
+  #last: ServerPlace | undefined;
   #timeline = "";
   /** Why no server takes writes, as it was logged last. */
   #told: string | undefined;
@@ -97,6 +99,11 @@ export class DatabaseServers implements Servers {
   failed(place: ServerPlace, error: unknown): void {
     const isThere = error instanceof pg.DatabaseError && !IS_AWAY.test(error.code ?? "");
     if (this.#isCurrent(place) && !isThere) this.#current = undefined;
+  }
+
+  /** A server does not answer on a connection that is open. Others may be asked; the connections stay until another one takes over. */
+  silent(place: ServerPlace): void {
+    if (this.#isCurrent(place)) this.#current = undefined;
   }
 
   /** A server has refused a write. */
@@ -174,6 +181,8 @@ export class DatabaseServers implements Servers {
     if (this.#places.length === 0 || this.#isCurrent(place)) return;
     this.#current = place;
     this.#told = undefined;
+    if (this.#last !== undefined && isSame(this.#last, place)) return;
+    this.#last = place;
     this.#log?.info({ server: nameOf(place), timeline }, "the database is used at this server, which takes writes");
     this.#dropClients((other) => !isSame(other, place), `the database has moved to ${nameOf(place)}`);
   }

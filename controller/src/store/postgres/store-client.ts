@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { ServerPlace } from "@sallyport/controller-config";
 import pg from "pg";
-import { silence } from "./store-error.ts";
+import { isSilence, silence } from "./store-error.ts";
 
 /** How long a server may take to end a connection. */
 const END_MS = 2_000;
@@ -12,6 +12,7 @@ export interface Servers {
   choose(): Promise<ServerPlace | undefined>;
   admit(client: StoreClient, timeoutMs: number): Promise<{ readonly process: number }>;
   failed(place: ServerPlace, error: unknown): void;
+  silent(place: ServerPlace): void;
   demoted(place: ServerPlace): void;
 }
 
@@ -93,6 +94,11 @@ export class StoreClient extends pg.Client {
     else this.#servers.demoted(this.place);
   }
 
+  /** A query got no answer in time: new connections look at the other servers, too. */
+  fellSilent(): void {
+    this.#servers?.silent(this.place);
+  }
+
   drop(reason: Error): void {
     socketOf(this).destroy(reason);
   }
@@ -131,8 +137,13 @@ export async function ask<Row extends pg.QueryResultRow>(
 ): Promise<Row[]> {
   // The library's types know `query_timeout` of whole clients only.
   const query = { text, values, query_timeout: answerMs } as pg.QueryConfig;
-  const { rows } = await client.query<Row>(query);
-  return rows;
+  try {
+    const { rows } = await client.query<Row>(query);
+    return rows;
+  } catch (error) {
+    if (isSilence(error) && client instanceof StoreClient) client.fellSilent();
+    throw error;
+  }
 }
 
 /** For every lasting connection to PostgreSQL: no wait is without end, neither for a free or new connection nor for a server that has silently gone. */

@@ -157,6 +157,7 @@ export class ReplicatedServer {
   readonly #runner: Runner;
   #child: ChildProcess | undefined;
   #guard: Guard | undefined;
+  #frozen: number[] = [];
 
   constructor(data: string, port: number, password: string, runner: Runner) {
     this.data = data;
@@ -205,6 +206,19 @@ export class ReplicatedServer {
     process.kill(pid, "SIGKILL");
     await ended;
     this.#child = undefined;
+  }
+
+  /** Stops all of its processes where they are: connections stay, and nothing answers. Call `thaw` later. */
+  async freeze(): Promise<void> {
+    const { pid = 0 } = (await readPostmaster(this.data)) ?? {};
+    process.kill(pid, "SIGSTOP");
+    const { stdout } = await promisify(execFile)("ps", ["-o", "pid=", "--ppid", String(pid)]);
+    this.#frozen = [pid, ...stdout.trim().split(/\s+/).map(Number)];
+    for (const each of this.#frozen) process.kill(each, "SIGSTOP");
+  }
+
+  thaw(): void {
+    for (const pid of this.#frozen.splice(0)) process.kill(pid, "SIGCONT");
   }
 
   async promote(): Promise<void> {
