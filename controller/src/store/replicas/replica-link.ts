@@ -6,7 +6,7 @@ import type pg from "pg";
 import { DatabaseHeldError } from "../postgres/holder-lock.ts";
 import { ask, CONNECTION_LIMITS, StoreClient } from "../postgres/store-client.ts";
 import { Leadership } from "./leadership.ts";
-import { endLease, LEASE_MS, RENEW_MS, REPLICA_PREFIX, renewLease, TAKEOVER_MS } from "./lease.ts";
+import { endLease, LEASE_MS, RENEW_MS, REPLICA_PREFIX, renewLease } from "./lease.ts";
 import { CHANNEL, messageText, type ReplicaMessage, readMessage } from "./messages.ts";
 import { type OtherReplica, Spread } from "./spread.ts";
 
@@ -16,8 +16,6 @@ const MAX_SPREAD_MS = 1_000;
 export const MEMORY_MS = 800;
 const REPEAT_MS = 200;
 const MAX_NAME_LENGTH = 63;
-/** Until then after its last renewal, no other process has taken over what this one has. */
-const OWN_MS = LEASE_MS + TAKEOVER_MS / 2;
 
 /** Another process has the id of this replica. */
 export class ReplicaIdTakenError extends DatabaseHeldError {
@@ -144,7 +142,7 @@ export class ReplicaLink {
 
   /** See {@link Replica.leaseTerm}. */
   get leaseTerm(): number | undefined {
-    return performance.now() - this.#renewedAt < OWN_MS ? this.#term : undefined;
+    return performance.now() - this.#renewedAt < LEASE_MS ? this.#term : undefined;
   }
 
   /** Calls `listener` after every look at the leases. */
@@ -259,7 +257,7 @@ export class ReplicaLink {
     if (this.#isClosed || this.#client !== client) return;
     // The others did not count with this process for a while: they have to hear of it again.
     if (startedAt - this.#renewedAt >= LEASE_MS) this.#isMember = false;
-    if (performance.now() - this.#renewedAt >= OWN_MS) this.#term += 1;
+    if (performance.now() - this.#renewedAt >= LEASE_MS) this.#term += 1;
     this.#renewedAt = startedAt;
     this.#spread.looked(look, renewal.others, this.#count);
     await this.#leadership.renewed(client, renewal);
