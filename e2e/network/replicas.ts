@@ -40,7 +40,7 @@ export async function startReplica(network: Network, id: string): Promise<Replic
 
 /** The same where the process ran before. */
 export async function startReplicaAt(
-  network: Network,
+  network: Pick<Network, "controllerFile" | "folder">,
   { id, apiPort, ctrlPort }: { readonly id: string; readonly apiPort: number; readonly ctrlPort: number },
 ): Promise<Replica> {
   const program = new Program({

@@ -56,6 +56,36 @@ describe("the change log", () => {
     expect([...seen.values()].every((times) => times === 1)).toBe(true);
   });
 
+  it("counts nothing as noticed until a prompt reader has loaded again what was lost", async () => {
+    const { promise: loaded, resolve: load } = Promise.withResolvers<void>();
+    const { promise: began, resolve: begin } = Promise.withResolvers<void>();
+    let tries = 0;
+    const stop = store.changes.subscribe({
+      name: "prompt",
+      isPrompt: true,
+      onChanges: () => undefined,
+      onReset: async () => {
+        tries += 1;
+        begin();
+        await loaded;
+        if (tries === 1) throw new Error("the first try fails");
+      },
+    });
+    const restarted = store.changes.restart();
+    await began;
+    let isNoticed = false;
+    const noticed = store.changes.noticed().then(() => {
+      isNoticed = true;
+    });
+    await currentSnapshot(engine);
+    expect(isNoticed).toBe(false);
+    load();
+    await restarted;
+    await noticed;
+    expect(tries).toBe(2);
+    stop();
+  });
+
   it("shows a transaction that began before and committed after another read", async () => {
     let release: () => void = () => undefined;
     const gate = new Promise<void>((open) => {

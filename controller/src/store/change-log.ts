@@ -29,7 +29,10 @@ export interface Change {
 export interface ChangeSubscriber {
   /** For the log. */
   name: string;
-  /** Its methods return at once: it gets changes before the others, and {@link ChangeLog.noticed} waits for no others. */
+  /**
+   * It gets changes before the others, and {@link ChangeLog.noticed} waits for no others. `onChanges` takes effect at once; nothing counts as noticed until
+   * `onReset` has succeeded.
+   */
   isPrompt?: boolean;
   onChanges(rows: readonly ChangeRow[], snapshot: string): Promise<void> | void;
   /** Changes were lost to this subscriber: it must reload everything. */
@@ -237,13 +240,23 @@ export class ChangeLog {
     this.#since = read.snapshot;
     const readers = [...this.#subscribers];
     const hasNews = read.rows.length > 0 || read.reset;
-    if (hasNews) for (const reader of readers) if (reader.isPrompt) void this.#hand(reader, read);
+    const prompt = readers.filter((reader) => reader.isPrompt && (hasNews || this.#behind.has(reader)));
+    const isReloading = read.reset || prompt.some((reader) => this.#behind.has(reader));
+    const handed = prompt.map((reader) => this.#hand(reader, read));
     this.#waiting++;
     this.#handedOut = this.#handedOut.then(async () => {
       if (hasNews) for (const reader of readers) if (!reader.isPrompt) await this.#hand(reader, read);
       this.#position = read.snapshot;
       this.#waiting--;
     });
+    if (isReloading) {
+      await Promise.all(handed);
+      const failed = prompt.find((reader) => this.#behind.has(reader));
+      if (failed !== undefined) {
+        this.#isBehind = true;
+        throw new DatabaseUnavailableError(`what was lost could not be loaded again: ${failed.name}`);
+      }
+    }
     // Who reads slowly must not let what is read pile up in memory.
     if (this.#waiting >= MAX_WAITING) await this.#handedOut;
   }
@@ -269,6 +282,7 @@ export class ChangeLog {
     } catch (error) {
       const message = "a reader of the change log could not reload; trying again";
       this.#report("error", { subscriber: reader.name, error }, message);
+      if (reader.isPrompt) this.#isBehind = true;
       this.#behind.delete(reader);
       if (this.#closed || !this.#subscribers.has(reader)) return;
       // In turn with what is handed out: changes that come while the reader loads are given to it afterwards.

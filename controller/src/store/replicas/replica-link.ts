@@ -70,6 +70,8 @@ export class ReplicaLink {
   readonly #looked = new Listeners();
   /** The others know of this process, and it has read the log since. */
   #isMember = false;
+  /** How often it was no member any more: one that joins meanwhile has to begin anew. */
+  #leaves = 0;
   #isJoining = false;
   #outgoing: ReplicaMessage[] = [];
   #isSending = false;
@@ -137,12 +139,16 @@ export class ReplicaLink {
 
   /** Is this process told in time of what the others write? */
   get isTold(): boolean {
-    return this.#isMember && performance.now() - this.#renewedAt < LEASE_MS;
+    return this.#isMember && this.#hasLease;
+  }
+
+  get #hasLease(): boolean {
+    return performance.now() - this.#renewedAt < LEASE_MS;
   }
 
   /** See {@link Replica.leaseTerm}. */
   get leaseTerm(): number | undefined {
-    return performance.now() - this.#renewedAt < LEASE_MS ? this.#term : undefined;
+    return this.#hasLease ? this.#term : undefined;
   }
 
   /** Calls `listener` after every look at the leases. */
@@ -161,7 +167,8 @@ export class ReplicaLink {
   async known(): Promise<void> {
     const count = this.#due;
     const until = performance.now() + MAX_SPREAD_MS;
-    while (!this.#spread.isKnownByAll(count)) {
+    // Without a lease, others may have become members that this process has not heard of.
+    while (!this.#hasLease || !this.#spread.isKnownByAll(count)) {
       const leftMs = until - performance.now();
       if (leftMs <= 0) return;
       const asked = performance.now();
@@ -217,7 +224,7 @@ export class ReplicaLink {
     if (this.#isClosed || this.#client !== client) return;
     this.#client = undefined;
     clearTimeout(this.#timer);
-    this.#isMember = false;
+    this.#leave();
     this.#leadership.lost();
     const fields = { error: String(error ?? "connection ended") };
     this.#options.log.warn(
@@ -255,9 +262,11 @@ export class ReplicaLink {
       answerMs,
     );
     if (this.#isClosed || this.#client !== client) return;
-    // The others did not count with this process for a while: they have to hear of it again.
-    if (startedAt - this.#renewedAt >= LEASE_MS) this.#isMember = false;
-    if (performance.now() - this.#renewedAt >= LEASE_MS) this.#term += 1;
+    if (!this.#hasLease) {
+      // The others may not have counted with this process for a while, since the server renewed the lease as late as now: they have to hear of it again.
+      this.#leave();
+      this.#term += 1;
+    }
     this.#renewedAt = startedAt;
     this.#spread.looked(look, renewal.others, this.#count);
     await this.#leadership.renewed(client, renewal);
@@ -268,10 +277,16 @@ export class ReplicaLink {
     }, RENEW_MS).unref();
   }
 
+  #leave(): void {
+    this.#isMember = false;
+    this.#leaves += 1;
+  }
+
   /** Becomes a member: every other process hears of this one, which then reads the log. */
   async #join(): Promise<void> {
     this.#isJoining = true;
     const client = this.#client;
+    const leaves = this.#leaves;
     try {
       if (client === undefined) return;
       // Leases that were written beside the first renewal are seen by the second.
@@ -287,7 +302,7 @@ export class ReplicaLink {
         await this.#spread.nextChange(REPEAT_MS);
       }
       await this.#options.readLog();
-      this.#isMember = this.#client === client && !this.#isClosed;
+      this.#isMember = this.#client === client && this.#leaves === leaves && !this.#isClosed;
     } catch (error) {
       // The next renewal tries again.
       this.#options.log.debug({ error: String(error) }, "the other controllers could not be told of this one");

@@ -160,6 +160,37 @@ it("a lost connection is made again, and meanwhile the log is read for each ques
   await member(one, two);
 });
 
+it("what a replica without a lease has written another one, which has not heard of it, knows before it is answered", async () => {
+  const way = await BreakableWay.to(database.connection);
+  stops.push(() => way.close());
+  const one = await replica("one", way.connection);
+  // Its renewals, and nothing else, come to nothing.
+  way.silenceAt("replica_lease");
+  const asked = vi.fn();
+  const two = await replica("two", database.connection, asked);
+  const seen: string[] = [];
+  two.changes.subscribe({
+    name: "test",
+    isPrompt: true,
+    onChanges: (rows: readonly ChangeRow[]) => void seen.push(...rows.map((row) => row.key)),
+    onReset: () => undefined,
+  });
+  await vi.waitFor(
+    async () => {
+      asked.mockClear();
+      for (let n = 0; n < 20; n++) await two.changes.noticed();
+      expect(asked.mock.calls.length).toBeLessThan(3);
+    },
+    { timeout: 10_000 },
+  );
+  for (let n = 0; n < 3; n++) {
+    await write(one, { kind: "service", key: `s${n}`, op: "update" });
+    await one.replica.known();
+    await two.changes.noticed();
+    expect(seen.at(-1)).toBe(`s${n}`);
+  }
+});
+
 it("in a new life of the database everything is loaded again", async () => {
   const one = await replica("one");
   const onReset = vi.fn();

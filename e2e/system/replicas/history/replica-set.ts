@@ -1,0 +1,236 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { Agent, request } from "node:https";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { pause } from "@sallyport/async";
+import { silentLogger } from "@sallyport/wire";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
+import { EmbeddedPostgres } from "../../../../controller/src/store/postgres/embedded.ts";
+import { BreakableWay } from "../../../../controller/src/store/testing/breakable-way.ts";
+import { urlOf } from "../../../../controller/src/store/testing/oldest-server.ts";
+import { eventually } from "../../../network/eventually.ts";
+import { Program } from "../../../network/program.ts";
+import { type Replica, startReplicaAt } from "../../../network/replicas.ts";
+
+const MAIN = join(import.meta.dirname, "..", "..", "..", "..", "controller", "src", "main.ts");
+export const ADMIN_PASSWORD = "correct-horse-battery";
+/** A question that was not answered by then has an unknown outcome. */
+const ANSWER_MS = 20_000;
+
+export interface CallOptions {
+  /** Of a session without OIDC. */
+  readonly token?: string;
+  /** An access token. */
+  readonly bearer?: string;
+  readonly body?: unknown;
+  readonly form?: Readonly<Record<string, string>>;
+}
+
+/** What a replica answered; status 0: no answer came. Times of the steady clock. */
+export interface Answer {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every kind
+  readonly json: any;
+  readonly location: string;
+  readonly began: number;
+  readonly ended: number;
+  /** For reports. */
+  readonly by: string;
+}
+
+interface Member {
+  readonly id: string;
+  readonly apiPort: number;
+  readonly ctrlPort: number;
+  readonly file: string;
+  readonly way: BreakableWay;
+  replica: Replica;
+}
+
+/** Several controller processes on one PostgreSQL, each with a way of its own to it, and everything that can go wrong with them. */
+export class ReplicaSet {
+  readonly #folder: string;
+  readonly #members: Member[] = [];
+  readonly #agent = new Agent({ keepAlive: true, rejectUnauthorized: false });
+  #database: EmbeddedPostgres;
+
+  private constructor(folder: string, database: EmbeddedPostgres) {
+    this.#folder = folder;
+    this.#database = database;
+  }
+
+  /** Resolves when all of them answer. */
+  static async start(folder: string, count: number): Promise<ReplicaSet> {
+    const set = new ReplicaSet(folder, await startDatabase(folder));
+    try {
+      await set.#init();
+      for (let n = 1; n <= count; n++) set.#members.push(await set.#startMember(`c${n}`));
+      return set;
+    } catch (error) {
+      await set.stop();
+      throw error;
+    }
+  }
+
+  get size(): number {
+    return this.#members.length;
+  }
+
+  idOf(at: number): string {
+    return this.#member(at).id;
+  }
+
+  /** Asks the replica `at`; never rejects. */
+  async call(at: number, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
+    const { id, apiPort } = this.#member(at);
+    const began = performance.now();
+    const by = `${method} ${path.split("?")[0]} at ${id}`;
+    try {
+      const answer = await send(this.#agent, apiPort, { method, path, ...options });
+      return { ...answer, began, ended: performance.now(), by };
+    } catch (error) {
+      return { status: 0, json: { error: String(error) }, location: "", began, ended: performance.now(), by };
+    }
+  }
+
+  /** Ends a replica without warning and starts it again. */
+  async kill(at: number): Promise<void> {
+    const member = this.#member(at);
+    member.replica.program.signal("SIGKILL");
+    await member.replica.program.stop();
+    member.replica = await this.#startReplica(member);
+  }
+
+  /** A replica stands still. */
+  async halt(at: number, ms: number): Promise<void> {
+    const { program } = this.#member(at).replica;
+    program.signal("SIGSTOP");
+    await pause(ms);
+    program.signal("SIGCONT");
+  }
+
+  /** A replica does not reach the database. */
+  async cut(at: number, ms: number): Promise<void> {
+    const { way } = this.#member(at);
+    await way.cut();
+    await pause(ms);
+    await way.restore();
+  }
+
+  /** The connections of a replica to the database end; new ones are made at once. */
+  async reset(at: number): Promise<void> {
+    await this.cut(at, 0);
+  }
+
+  /** Like {@link cut} for the one connection over which the replica renews its lease, which ends with its next message. */
+  async loseLease(at: number): Promise<void> {
+    this.#member(at).way.silenceAt("replica_lease");
+  }
+
+  async restartDatabase(): Promise<void> {
+    await this.#database.stop();
+    this.#database = await startDatabase(this.#folder);
+  }
+
+  /** Resolves when every replica answers a question for which it needs the database. */
+  async answering(token: string): Promise<void> {
+    for (const at of this.#members.keys()) {
+      await eventually(
+        `${this.idOf(at)} answers`,
+        async () => {
+          const { status, json } = await this.call(at, "GET", "/edge/management/v1/services?limit=1", { token });
+          return status === 200 || Promise.reject(new Error(`${status} ${JSON.stringify(json)}`));
+        },
+        60_000,
+      );
+    }
+  }
+
+  /** Resident memory of each replica in MB; nothing where the system does not tell. */
+  memory(): number[] {
+    if (process.platform !== "linux") return [];
+    return this.#members.map(({ replica }) => {
+      const [, pages = "0"] = readFileSync(`/proc/${replica.program.pid}/statm`, "utf8").split(" ");
+      return Math.round((Number(pages) * 4_096) / 1_000_000);
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#agent.destroy();
+    for (const { replica } of this.#members) replica.program.signal("SIGCONT");
+    await Promise.all(this.#members.map(({ replica }) => replica.program.stop()));
+    for (const { way } of this.#members) await way.close();
+    await this.#database.stop();
+  }
+
+  #member(at: number): Member {
+    const member = this.#members[at % this.#members.length];
+    if (member === undefined) throw new Error("the set has no replica");
+    return member;
+  }
+
+  async #init(): Promise<void> {
+    const [port = 0] = await freePorts(1);
+    const where = ["--dir", join(this.#folder, "controller"), "--host", "localhost"];
+    const ports = ["--api-port", String(port), "--ctrl-port", String(port)];
+    const init = new Program({
+      name: "init",
+      command: process.execPath,
+      args: [MAIN, "init", ...where, ...ports, "--database-url", urlOf(this.#database.connection)],
+      env: { SALLYPORT_ADMIN_USERNAME: "admin", SALLYPORT_ADMIN_PASSWORD: ADMIN_PASSWORD },
+    });
+    const code = await init.exited;
+    if (code !== 0) throw new Error(`init ended with exit code ${code}\n${init.tail.join("\n")}`);
+  }
+
+  async #startMember(id: string): Promise<Member> {
+    const [apiPort = 0, ctrlPort = 0] = await freePorts(2);
+    const { connection } = this.#database;
+    const way = await BreakableWay.to(connection);
+    const settings = readFileSync(join(this.#folder, "controller", "controller.yml"), "utf8");
+    const own = settings.replace(urlOf(connection), () => urlOf(way.connection));
+    if (own === settings) throw new Error("the controller's file does not hold the URL of the database");
+    const file = join(this.#folder, "controller", `${id}.yml`);
+    writeFileSync(file, own, { mode: 0o600 });
+    const member = { id, apiPort, ctrlPort, file, way };
+    return { ...member, replica: await this.#startReplica(member) };
+  }
+
+  #startReplica({ id, apiPort, ctrlPort, file }: Omit<Member, "replica">): Promise<Replica> {
+    return startReplicaAt({ controllerFile: file, folder: this.#folder }, { id, apiPort, ctrlPort });
+  }
+}
+
+function startDatabase(folder: string): Promise<EmbeddedPostgres> {
+  // The server and not the machine fails here: what it has written is in the memory of the operating system.
+  const settings = { max_connections: "150", fsync: "off", full_page_writes: "off" };
+  return EmbeddedPostgres.start({ dir: join(folder, "db"), settings, log: silentLogger });
+}
+
+async function send(
+  agent: Agent,
+  port: number,
+  { method, path, token, bearer, body, form }: CallOptions & { readonly method: string; readonly path: string },
+): Promise<Pick<Answer, "status" | "json" | "location">> {
+  const content = form === undefined ? body && JSON.stringify(body) : new URLSearchParams(form).toString();
+  const headers = {
+    accept: "application/json",
+    ...(content !== undefined && {
+      "content-type": form === undefined ? "application/json" : "application/x-www-form-urlencoded",
+    }),
+    ...(token !== undefined && { "zt-session": token }),
+    ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
+  };
+  return new Promise((resolve, reject) => {
+    const signal = AbortSignal.timeout(ANSWER_MS);
+    const sent = request({ agent, host: "localhost", port, method, path, headers, signal }, (response) => {
+      text(response).then((answer) => {
+        const isJson = String(response.headers["content-type"]).includes("json");
+        const json = isJson ? JSON.parse(answer) : answer;
+        resolve({ status: response.statusCode ?? 0, json, location: response.headers.location ?? "" });
+      }, reject);
+    });
+    sent.once("error", reject);
+    sent.end(content);
+  });
+}
