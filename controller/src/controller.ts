@@ -57,6 +57,9 @@ import { createPages } from "./oidc/pages/login-pages.ts";
 import { createProvider } from "./oidc/provider.ts";
 import { controllerIdOf } from "./pki/material.ts";
 import { Pki } from "./pki/pki.ts";
+import { NetworkEvents } from "./replicas/network-events.ts";
+import { ReplicaCalls } from "./replicas/replica-calls.ts";
+import { WholeNetwork } from "./replicas/whole-network.ts";
 import { openStore } from "./store/database.ts";
 import { networkInstanceId } from "./store/instance-id.ts";
 import type { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
@@ -211,9 +214,18 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "fabric", stop: () => fabric.close() });
     fabric.onEvent(circuitTraces(traceOf, log));
     fabric.onEvent(rememberedDials(model.failedDials));
-    events.connect({ db: store.db, changes: store.changes, fabric, counts: () => summarize(store.db) });
+    events.connect({
+      ...{ db: store.db, changes: store.changes, replica: store.replica, fabric },
+      counts: () => summarize(store.db),
+    });
+    const calls = new ReplicaCalls({
+      ...{ ownId: pki.controllerId, port: apiPort, directory: replicas, log },
+      identity: () => pki.serverIdentity,
+    });
+    stops.push({ name: "calls of replicas", stop: () => calls.close() });
+    const network = new WholeNetwork(fabric, calls);
     const { handlers, authenticate, authentication } = createApi({
-      ...{ ctx, model, fabric },
+      ...{ ctx, model, fabric, network },
       info: { version, runtimeVersion: process.version, apiAddress: ctx.settings.apiAddress },
       auth: await authSettings(config, file, placeOf),
       onSessionRead: () => metrics.sessionRowRead(),
@@ -222,9 +234,10 @@ export async function startController(options: ControllerOptions): Promise<Contr
       controllerId: pki.controllerId,
       db: store.db,
       changes: store.changes,
-      fabric,
+      ...{ fabric, network },
       model: fabricModel,
       dispatcher: events.dispatcher,
+      ...(store.replica.isShared && { events: new NetworkEvents(calls, events.dispatcher, log) }),
       snapshot: () => model.snapshots.create(),
       dataModelProblems: async () => {
         const findings = await policyInMemory(model.policy).find(store.db, MAX_FINDINGS);

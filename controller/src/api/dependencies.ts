@@ -1,9 +1,11 @@
-import type { syncStatus } from "@sallyport/api";
+import type { ListQuery, syncStatus } from "@sallyport/api";
 import type { VersionInfo } from "@sallyport/wire";
 import type { z } from "zod";
 import type { Authentication } from "../auth/authentication.ts";
 import type { Enrolling } from "../auth/enrolling.ts";
+import type { CircuitState } from "../fabric/circuits/circuit.ts";
 import type { Fabric } from "../fabric/fabric.ts";
+import type { InspectionRequest, InspectionResult } from "../fabric/inspection.ts";
 import type { RouterState } from "../fabric/routers/router-connection.ts";
 import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
@@ -27,16 +29,23 @@ export interface FabricView
     | "links"
     | "link"
     | "updateLink"
-    | "removeLink"
-    | "circuits"
-    | "circuit"
-    | "removeCircuit"
-    | "disconnectRouter"
-    | "inspect"
     | "identityConnection"
   > {
   /** Undefined for a router that is not connected. */
   routerState(routerId: string): RouterView | undefined;
+}
+
+/** What one process of several alone can tell or do: here all of them are asked, whichever of them got the request. */
+export interface NetworkView {
+  /** A page of the circuits of all processes. @throws ApiError for a bad filter or sort */
+  circuitPage(list: ListQuery): Promise<{ readonly data: readonly CircuitState[]; readonly totalCount: number }>;
+  circuit(id: string): Promise<CircuitState | undefined>;
+  circuitOfSession(sessionId: string): Promise<CircuitState | undefined>;
+  /** False when there is none. */
+  removeCircuit(id: string, isImmediate: boolean): Promise<boolean>;
+  removeLink(id: string): Promise<boolean>;
+  disconnectRouter(id: string, reason: string): Promise<boolean>;
+  inspect(request: InspectionRequest): Promise<InspectionResult>;
 }
 
 /** What the controller says about itself. */
@@ -54,5 +63,6 @@ export interface ApiDependencies {
   readonly authentication: Authentication;
   readonly enrolling: Enrolling;
   readonly fabric: FabricView;
+  readonly network: NetworkView;
   readonly info: ControllerInfo;
 }

@@ -10,9 +10,20 @@ export interface EventOutput {
   write(namespace: string, json: string): void;
 }
 
+/** Which events an output gets: those that this controller tells, or also those of the other controllers of the network. */
+export type EventReach = "own" | "network";
+
 interface Registration {
   readonly output: EventOutput;
   readonly subscription: Subscription;
+  readonly reach: EventReach;
+}
+
+/** The other controllers that want events of this one. */
+export interface EventForwarding {
+  wants(namespace: EventNamespace): boolean;
+  /** Neither waits nor throws. */
+  forward(namespace: EventNamespace, json: string): void;
 }
 
 /** All events pass here: sources emit, outputs get what they subscribed to, as JSON. Source: docs/events.md. */
@@ -21,6 +32,7 @@ export class Dispatcher implements EventSink {
   readonly #now: () => Date;
   readonly #log: Logger;
   readonly #byNamespace = new Map<EventNamespace, Registration[]>();
+  #forwarding: EventForwarding | undefined;
   readonly #demandListeners = new Listeners((err) =>
     this.#log.error({ err }, "a source of events could not be started or stopped"),
   );
@@ -32,12 +44,22 @@ export class Dispatcher implements EventSink {
   }
 
   wants(namespace: EventNamespace): boolean {
-    return this.#byNamespace.has(namespace);
+    return this.#byNamespace.has(namespace) || this.#forwarding?.wants(namespace) === true;
+  }
+
+  /** Gives events to other controllers, too, from now on. */
+  forwardTo(forwarding: EventForwarding): void {
+    this.#forwarding = forwarding;
+  }
+
+  /** What is wanted may be something else now. */
+  demandChanged(): void {
+    this.#demandListeners.emit();
   }
 
   /** Gives `output` events until the returned function is called. */
-  subscribe(output: EventOutput, subscriptions: readonly Subscription[]): () => void {
-    const registrations = subscriptions.map((subscription) => ({ output, subscription }));
+  subscribe(output: EventOutput, subscriptions: readonly Subscription[], reach: EventReach = "own"): () => void {
+    const registrations = subscriptions.map((subscription) => ({ output, subscription, reach }));
     for (const registration of registrations) {
       const { namespace } = registration.subscription;
       this.#byNamespace.set(namespace, [...(this.#byNamespace.get(namespace) ?? []), registration]);
@@ -68,21 +90,36 @@ export class Dispatcher implements EventSink {
   }
 
   emit(body: EventBody): void {
-    this.#deliver(body, undefined);
-  }
-
-  /** To the subscriptions with exactly this interval. */
-  emitPeriodic(body: EventBody, intervalMs: number): void {
-    this.#deliver(body, intervalMs);
-  }
-
-  #deliver(body: EventBody, intervalMs: number | undefined): void {
-    const registrations = this.#byNamespace.get(body.namespace);
-    if (registrations === undefined) return;
+    const { namespace } = body;
+    const isWantedElsewhere = this.#forwarding?.wants(namespace) === true;
+    if (!isWantedElsewhere && !this.#byNamespace.has(namespace)) return;
     const event = this.#complete(body);
-    let whole: string | undefined;
-    for (const { output, subscription } of registrations) {
-      if (intervalMs !== undefined && subscription.intervalMs !== intervalMs) continue;
+    const whole = isWantedElsewhere ? JSON.stringify(event) : undefined;
+    this.#deliver(event, () => true, whole);
+    if (whole !== undefined) this.#forwarding?.forward(namespace, whole);
+  }
+
+  /**
+   * To the subscriptions with exactly this interval.
+   * @param isToldHere is it this controller that tells the network's? Otherwise only those get it that want the events of all controllers.
+   */
+  emitPeriodic(body: EventBody, intervalMs: number, isToldHere = true): void {
+    if (!this.#byNamespace.has(body.namespace)) return;
+    const isFor = ({ subscription, reach }: Registration) =>
+      subscription.intervalMs === intervalMs && (isToldHere || reach === "network");
+    this.#deliver(this.#complete(body), isFor);
+  }
+
+  /** An event that another controller tells. */
+  receive(event: ControllerEvent): void {
+    this.#deliver(event, ({ reach }) => reach === "network");
+  }
+
+  /** @param whole the event as JSON, if that was made */
+  #deliver(event: ControllerEvent, isFor: (registration: Registration) => boolean, whole?: string): void {
+    for (const registration of this.#byNamespace.get(event.namespace) ?? []) {
+      if (!isFor(registration)) continue;
+      const { output, subscription } = registration;
       try {
         const shaped = subscription.shape(event);
         if (shaped === undefined) continue;

@@ -9,6 +9,7 @@ import { FileOutput, StreamOutput } from "./outputs.ts";
 import { ChangeSource } from "./sources/change-source.ts";
 import { CountSource, ServiceCounters } from "./sources/counts.ts";
 import { type FabricFacts, startFabricSource } from "./sources/fabric-source.ts";
+import { LeaderChanges, type LeaderChangesParts } from "./sources/leader-changes.ts";
 import { UsageTotals } from "./sources/router-reports.ts";
 import { TerminatorSource } from "./sources/terminator-source.ts";
 import { compileSubscription } from "./subscription.ts";
@@ -26,7 +27,9 @@ interface EventsParts {
 /** What events are made of; known once the controller's parts run. */
 interface EventSources {
   readonly db: Kysely<Database>;
-  readonly changes: Pick<ChangeLog, "subscribe">;
+  readonly changes: Pick<ChangeLog, "subscribe" | "position">;
+  /** This controller among those of the network; one that is alone when not given. */
+  readonly replica?: LeaderChangesParts["replica"] & { readonly isShared: boolean };
   readonly fabric: FabricFacts & {
     routerState(id: string): object | undefined;
     dynamicCost(terminatorId: string): number;
@@ -61,7 +64,10 @@ export class Events {
   /** Starts to emit events, until {@link close}. */
   connect(sources: EventSources): void {
     const { dispatcher } = this;
-    const { db, changes, fabric } = sources;
+    const { db, fabric, replica } = sources;
+    const isTeller = () => replica?.isLeader ?? true;
+    const shared = replica?.isShared === true ? new LeaderChanges({ ...sources, replica, log: this.#log }) : undefined;
+    const changes = shared ?? sources.changes;
     const terminators = new TerminatorSource({
       db,
       sink: dispatcher,
@@ -71,15 +77,18 @@ export class Events {
     });
     const services = new ServiceCounters(dispatcher);
     const changeSource = new ChangeSource({ db, changes, dispatcher, terminators, log: this.#log });
-    const counts = new CountSource(dispatcher, sources.counts);
+    const counts = new CountSource(dispatcher, sources.counts, isTeller);
     this.#stops.push(
       fabric.onEvent((event) => {
         if (event.kind === "router-metrics") this.usage.add(event.metrics);
       }),
-      startFabricSource({ controllerId: this.#controllerId, fabric, sink: dispatcher, services, terminators }),
+      startFabricSource({
+        ...{ controllerId: this.#controllerId, fabric, sink: dispatcher, isTeller, services, terminators },
+      }),
       () => services.stop(),
       () => counts.stop(),
       () => changeSource.stop(),
+      () => shared?.close(),
       () => terminators.idle(),
     );
   }

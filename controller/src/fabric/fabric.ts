@@ -283,6 +283,11 @@ export class Fabric {
     return this.#linkAdministration.remove(id);
   }
 
+  /** The same of a link that was removed at another controller: its ends know. */
+  forgetLink(id: string): void {
+    this.#linkMessages.forget(id);
+  }
+
   /** An administrator's change of a link; undefined when there is none. A link marked down carries no circuits any more. */
   async updateLink(id: string, change: Partial<LinkSetting>): Promise<LinkState | undefined> {
     const link = await this.#linkAdministration.update(id, change);
@@ -299,6 +304,11 @@ export class Fabric {
   /** Asks this controller and connected routers about their inner state. Never rejects. */
   async inspect(request: InspectionRequest): Promise<InspectionResult> {
     return this.#inspection.inspect(request);
+  }
+
+  /** Asks this controller alone, if it is meant. */
+  inspectSelf(request: InspectionRequest): InspectionResult {
+    return this.#inspection.inspectSelf(request);
   }
 
   /** Does the router keep a model of the network? One that works by sessions alone has none. */

@@ -70,26 +70,20 @@ export class Inspection {
 
   /** Never rejects: what goes wrong is in the result. */
   async inspect(request: InspectionRequest): Promise<InspectionResult> {
-    const problem = requestProblem(request);
-    if (problem !== undefined) return failed(`${this.#controllerId}: ${problem}`);
-    let isAsked: (id: string) => boolean;
-    try {
-      const expression = RE2JS.compile(request.appRegex);
-      isAsked = (id) => expression.matcher(id).find();
-    } catch (error) {
-      if (error instanceof RE2JSException) return failed(`${this.#controllerId}: ${error.message}`);
-      throw error;
-    }
-    const routers = this.#mesh.routers().filter((router) => isAsked(router.id));
-    const own = isAsked(this.#controllerId) ? [this.#ask(request.requestedValues)] : [];
+    const asked = askedBy(request);
+    if (typeof asked === "string") return failed(`${this.#controllerId}: ${asked}`);
+    const routers = this.#mesh.routers().filter((router) => asked(router.id));
+    const own = asked(this.#controllerId) ? [this.#ask(request.requestedValues)] : [];
     const timeoutMs = request.timeoutMs ?? TIMEOUT_MS;
     const answers = await Promise.all(routers.map((router) => askRouter(router, request.requestedValues, timeoutMs)));
-    const parts = [...own, ...answers];
-    return {
-      success: parts.every((part) => part.success),
-      errors: parts.flatMap((part) => part.errors),
-      values: parts.flatMap((part) => part.values),
-    };
+    return joined([...own, ...answers]);
+  }
+
+  /** What this controller says of itself; nothing if it is not asked. */
+  inspectSelf(request: InspectionRequest): InspectionResult {
+    const asked = askedBy(request);
+    const isAsked = typeof asked !== "string" && asked(this.#controllerId);
+    return isAsked ? this.#ask(request.requestedValues) : joined([]);
   }
 
   #ask(requestedValues: readonly string[]): InspectionResult {
@@ -110,6 +104,28 @@ export class Inspection {
     const value = this.#sources.get(requested.toLowerCase())?.();
     return value === undefined || typeof value === "string" ? value : JSON.stringify(value);
   }
+}
+
+/** Whom a request means, or in words why it cannot be answered. */
+export function askedBy(request: InspectionRequest): string | ((id: string) => boolean) {
+  const problem = requestProblem(request);
+  if (problem !== undefined) return problem;
+  try {
+    const expression = RE2JS.compile(request.appRegex);
+    return (id) => expression.matcher(id).find();
+  } catch (error) {
+    if (error instanceof RE2JSException) return error.message;
+    throw error;
+  }
+}
+
+/** Several results as one. */
+export function joined(parts: readonly InspectionResult[]): InspectionResult {
+  return {
+    success: parts.every((part) => part.success),
+    errors: parts.flatMap((part) => part.errors),
+    values: parts.flatMap((part) => part.values),
+  };
 }
 
 function requestProblem({ appRegex, requestedValues }: InspectionRequest): string | undefined {

@@ -2,6 +2,7 @@ import { Headers, type Logger, ManagementHeader, ManagementType, type Message } 
 import { z } from "zod";
 import type { Dispatcher, EventOutput } from "../events/dispatcher.ts";
 import { readSubscription, SubscriptionError } from "../events/subscription.ts";
+import type { NetworkEvents } from "../replicas/network-events.ts";
 import type { WebSocketChannel } from "./websocket-channel.ts";
 
 /** Streams of one channel, and subscriptions of one stream. */
@@ -22,15 +23,18 @@ const requestSchema = z.object({
 /** Sends events to management clients as they asked for them. */
 export class EventStreams {
   readonly #dispatcher: Dispatcher;
+  readonly #network: Pick<NetworkEvents, "want"> | undefined;
   readonly #log: Logger;
   readonly #counts = new WeakMap<WebSocketChannel, number>();
 
-  constructor(dispatcher: Dispatcher, log: Logger) {
+  /** @param network has the other controllers tell their events, too */
+  constructor(dispatcher: Dispatcher, network: Pick<NetworkEvents, "want"> | undefined, log: Logger) {
     this.#dispatcher = dispatcher;
+    this.#network = network;
     this.#log = log;
   }
 
-  start(message: Message, channel: WebSocketChannel): void {
+  async start(message: Message, channel: WebSocketChannel): Promise<void> {
     const count = this.#counts.get(channel) ?? 0;
     if (count >= MAX_STREAMS) {
       channel.replyResult(message, false, `a channel can have at most ${MAX_STREAMS} event streams`);
@@ -40,9 +44,13 @@ export class EventStreams {
       const { subscriptions } = readRequest(message.body);
       const wanted = subscriptions.map(({ type, options }) => readSubscription(type, options ?? undefined));
       this.#counts.set(channel, count + 1);
+      if (this.#network !== undefined) {
+        channel.onClose(await this.#network.want(wanted.map(({ namespace }) => namespace)));
+        if (channel.isClosed) return;
+      }
       // The answer goes out before the first event.
       channel.replyResult(message, true, "success");
-      channel.onClose(this.#dispatcher.subscribe(new ChannelOutput(channel, this.#log), wanted));
+      channel.onClose(this.#dispatcher.subscribe(new ChannelOutput(channel, this.#log), wanted, "network"));
     } catch (error) {
       if (!(error instanceof SubscriptionError)) throw error;
       channel.replyResult(message, false, error.message);

@@ -17,6 +17,7 @@ import { Dispatcher } from "../events/dispatcher.ts";
 import { DataModelTooLargeError } from "../fabric/data-model/data-model-source.ts";
 import { TestFabric } from "../fabric/testing/test-fabric.ts";
 import { get, split, startTestApi, type TestApi } from "../http/testing/test-api.ts";
+import { WholeNetwork } from "../replicas/whole-network.ts";
 import { testStore } from "../store/testing/test-store.ts";
 import { Management } from "./management.ts";
 import { ManagementClient, type ManagementClientOptions } from "./testing/management-client.ts";
@@ -43,6 +44,7 @@ beforeEach(async () => {
     db: database.store.db,
     changes: database.store.changes,
     fabric: fabric.fabric,
+    network: new WholeNetwork(fabric.fabric),
     model: fabric.model,
     dispatcher,
     snapshot: async () => "/var/backups/one",

@@ -34,7 +34,7 @@ const SESSION_CHECK_MS = 30_000;
 /** The management channel for operators' tools: event streams, traces, inspection, validations, control of routers. Source: docs/protocol/management.md. */
 export class Management implements Upgrade {
   readonly path = "/fabric/v1/ws-api";
-  readonly #fabric: ManagementParts["fabric"];
+  readonly #network: ManagementParts["network"];
   readonly #log: Logger;
   readonly #server = new WebSocketServer({
     noServer: true,
@@ -48,10 +48,10 @@ export class Management implements Upgrade {
   readonly #handlers: ReadonlyMap<number, ManagementHandler>;
 
   constructor(parts: ManagementParts) {
-    this.#fabric = parts.fabric;
+    this.#network = parts.network;
     this.#log = parts.log;
     this.#watch = new SessionWatch(parts.changes);
-    const streams = new EventStreams(parts.dispatcher, parts.log);
+    const streams = new EventStreams(parts.dispatcher, parts.events, parts.log);
     this.#traces = new Traces(parts);
     this.#handlers = new Map<number, ManagementHandler>([
       [ManagementType.StreamEventsRequest, (message, channel) => streams.start(message, channel)],
@@ -97,7 +97,7 @@ export class Management implements Upgrade {
 
   async #inspect(message: Message, channel: WebSocketChannel): Promise<void> {
     const { appRegex, requestedValues } = decodeControl(mgmtPb.InspectRequestSchema, message.body);
-    const { success, errors, values } = await this.#fabric.inspect({ appRegex, requestedValues });
+    const { success, errors, values } = await this.#network.inspect({ appRegex, requestedValues });
     const body = encodeControl(mgmtPb.InspectResponseSchema, {
       success,
       errors: [...errors],

@@ -25,7 +25,7 @@ interface RequestOutcome {
 
 /** Control of single routers, and snapshots of the database. Header 13 of a request names its router. */
 export function routerRequests(parts: ManagementParts): [number, ManagementHandler][] {
-  const { fabric, model, log } = parts;
+  const { fabric, network, model, log } = parts;
   const answering =
     (work: (message: Message) => Promise<RequestOutcome>): ManagementHandler =>
     async (message, channel) => {
@@ -58,7 +58,7 @@ export function routerRequests(parts: ManagementParts): [number, ManagementHandl
       ManagementType.ForgetLink,
       answering(async ({ body }) => {
         const linkId = body.toString("utf8");
-        return fabric.removeLink(linkId)
+        return (await network.removeLink(linkId))
           ? done(`link ${linkId} was removed from both of its routers`)
           : done(`link ${linkId} is unknown here; every router was told to close it`);
       }),
@@ -71,7 +71,7 @@ export function routerRequests(parts: ManagementParts): [number, ManagementHandl
             ? done(`router ${routerId} is connected`)
             : refused(`router ${routerId} is not connected; it connects by itself`);
         }
-        return fabric.disconnectRouter(routerId, "disconnected by an administrator")
+        return (await network.disconnectRouter(routerId, "disconnected by an administrator"))
           ? done(`router ${routerId} was disconnected; it comes back by itself`)
           : refused(`router ${routerId} is not connected`);
       }),
@@ -116,7 +116,7 @@ export function routerRequests(parts: ManagementParts): [number, ManagementHandl
       ManagementType.DecommissionRouter,
       forRouter(async (routerId) => {
         await model.deleteRouter(routerId);
-        fabric.disconnectRouter(routerId, "the router was decommissioned");
+        await network.disconnectRouter(routerId, "the router was decommissioned");
         return done(`router ${routerId} was decommissioned`);
       }),
     ],

@@ -4,13 +4,14 @@ import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createApi } from "../api/api.ts";
-import type { FabricView } from "../api/dependencies.ts";
+import type { FabricView, NetworkView } from "../api/dependencies.ts";
 import { authPolicy } from "../api/testing/auth-policy.ts";
 import { loginByOidc, type OidcClient, tokenSubject } from "../api/testing/oidc-client.ts";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { Dispatcher } from "../events/dispatcher.ts";
 import { TestFabric } from "../fabric/testing/test-fabric.ts";
 import { startTestApi, type TestApi } from "../http/testing/test-api.ts";
+import { WholeNetwork } from "../replicas/whole-network.ts";
 import { Management } from "./management.ts";
 import { ManagementClient } from "./testing/management-client.ts";
 
@@ -28,7 +29,7 @@ beforeAll(async () => {
   fabric = await TestFabric.start();
   management = new Management({
     ...{ controllerId: "ctrl1", db: c.ctx.store.db, changes: c.ctx.store.changes },
-    ...{ fabric: fabric.fabric, model: fabric.model },
+    ...{ fabric: fabric.fabric, network: new WholeNetwork(fabric.fabric), model: fabric.model },
     dispatcher: new Dispatcher({ sourceId: "ctrl1", log: silentLogger }),
     snapshot: async () => "",
     dataModelProblems: async () => [],
@@ -38,6 +39,7 @@ beforeAll(async () => {
     ...{ ctx: c.ctx, model: c.model, auth: CONTROLLER_DEFAULTS.auth },
     // Only sessions are looked up here.
     fabric: {} as FabricView,
+    network: {} as NetworkView,
     info: {
       version: { version: "v1", revision: "r", buildDate: "d", os: "o", arch: "a" },
       runtimeVersion: "n",

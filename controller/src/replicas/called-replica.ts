@@ -18,7 +18,7 @@ import type { KnownReplica } from "./replica-port.ts";
 export const SILENT_MS = 1_000;
 /** How long a whole answer may take, in multiples of that. */
 const WHOLE_FACTOR = 5;
-/** A replica that could not be reached is not dialed again for this long: whoever asks all replicas must not wait for it each time. */
+/** A replica that could not be reached is not dialed again for this long: a question to all replicas must not wait for it each time. */
 const REST_MS = 1_000;
 /** Of one answer. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;

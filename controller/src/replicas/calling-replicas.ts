@@ -52,7 +52,7 @@ interface CallingParts {
   readonly log: Logger;
 }
 
-/** The answering side: takes channels of the live replicas of this network, and of nobody else. Source: docs/protocol/replicas.md, "Calls". */
+/** The answering side: takes channels of the live replicas of this network alone. Source: docs/protocol/replicas.md, "Calls". */
 export class CallingReplicas {
   readonly #parts: CallingParts;
   readonly #handlers = new Map<string, Handler>();
@@ -68,7 +68,7 @@ export class CallingReplicas {
     this.#handlers.set(call.name, (value, asker) => handler(call.question.parse(value), asker));
   }
 
-  /** The set of replicas is another one: there may be somebody to listen for, and channels may belong to none any more. */
+  /** The set of replicas is another one: there may be others to listen for, and channels of former ones. */
   changed(): void {
     const { directory, ownId } = this.#parts;
     if (this.#stop === undefined && directory.replicas().some(({ id }) => id !== ownId)) this.#stop = this.#listen();

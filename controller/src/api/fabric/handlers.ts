@@ -16,7 +16,7 @@ import { listCircuits, listLinks, renderCircuits, renderLinks } from "./live.ts"
 
 /** The Fabric API: services, routers and terminators as the fabric has them, links, circuits and inspections. */
 export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabricOperations> {
-  const { model, fabric } = deps;
+  const { model, fabric, network } = deps;
   const { db } = deps.ctx.store;
   const lists = entityLists(deps);
   let document: string | undefined;
@@ -29,7 +29,7 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
     await model.routers.update(id, change, "any");
     const print = change.fingerprint?.toLowerCase();
     if (print !== undefined && print !== before.fingerprint) {
-      fabric.disconnectRouter(id, "the router's certificate was replaced by an administrator");
+      await network.disconnectRouter(id, "the router's certificate was replaced by an administrator");
     }
   };
 
@@ -85,20 +85,20 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
     },
     // A link that is unknown here may exist on a router: all routers get the message, so the request always succeeds.
     deleteLink: async ({ params }) => {
-      fabric.removeLink(params.id);
+      await network.removeLink(params.id);
     },
 
     listCircuits: ({ list }) => listCircuits(deps, list),
     detailCircuit: async ({ params }) => {
-      const circuit = fabric.circuit(params.id);
+      const circuit = await network.circuit(params.id);
       if (circuit === undefined) throw notFound("circuit", params.id);
       return detail(deps, renderCircuits, circuit);
     },
     deleteCircuit: async ({ params, body }) => {
-      if (!fabric.removeCircuit(params.id, body.immediate)) throw notFound("circuit", params.id);
+      if (!(await network.removeCircuit(params.id, body.immediate))) throw notFound("circuit", params.id);
     },
 
-    inspect: async ({ body }) => ({ data: inspectionResponse(await fabric.inspect(body)) }),
+    inspect: async ({ body }) => ({ data: inspectionResponse(await network.inspect(body)) }),
 
     clusterListMembers: notClustered,
     clusterAddMember: notClustered,

@@ -9,7 +9,7 @@ import {
   selectPage,
 } from "@sallyport/api";
 import type { z } from "zod";
-import type { Circuit } from "../../fabric/circuits/circuit.ts";
+import type { CircuitState } from "../../fabric/circuits/circuit.ts";
 import type { LinkState } from "../../fabric/fabric.ts";
 import { namesOf } from "../../model/entity.ts";
 import type { ApiDependencies } from "../dependencies.ts";
@@ -35,7 +35,7 @@ const LINK_FIELDS: MemoryFields<LinkState> = {
   down: { type: "boolean", read: (link) => link.isDown },
 };
 
-const CIRCUIT_FIELDS: MemoryFields<Circuit> = {
+export const CIRCUIT_FIELDS: MemoryFields<CircuitState> = {
   id: { type: "string", read: (circuit) => circuit.id },
   clientId: { type: "string", read: clientOf },
   service: { type: "string", read: (circuit) => circuit.serviceId },
@@ -46,7 +46,7 @@ const CIRCUIT_FIELDS: MemoryFields<Circuit> = {
 };
 
 /** The session of a circuit, or the dialing client's id where there is no session. The tags name the identity in both cases. */
-function clientOf({ grant, clientId }: Circuit): string {
+function clientOf({ grant, clientId }: CircuitState): string {
   return grant.kind === "session" ? grant.sessionId : clientId;
 }
 
@@ -74,11 +74,14 @@ export async function renderLinks(deps: ApiDependencies, links: readonly LinkSta
 }
 
 export async function listCircuits(deps: ApiDependencies, list: ListQuery): Promise<ListResult<CircuitDetail>> {
-  const { data, totalCount } = selectPage(deps.fabric.circuits(), CIRCUIT_FIELDS, list);
+  const { data, totalCount } = await deps.network.circuitPage(list);
   return { data: await renderCircuits(deps, data), totalCount, filterableFields: Object.keys(CIRCUIT_FIELDS) };
 }
 
-export async function renderCircuits(deps: ApiDependencies, circuits: readonly Circuit[]): Promise<CircuitDetail[]> {
+export async function renderCircuits(
+  deps: ApiDependencies,
+  circuits: readonly CircuitState[],
+): Promise<CircuitDetail[]> {
   const { db } = deps.ctx.store;
   const routerIds = circuits.flatMap((circuit) => circuit.route.routers);
   const serviceIds = circuits.map((circuit) => circuit.serviceId);

@@ -198,7 +198,7 @@ async function advise(deps: ApiDependencies, identityId: string, serviceId: stri
   };
 }
 
-export function tracingHandlers({ ctx, model, fabric }: ApiDependencies): ApiHandlers<typeof tracingOperations> {
+export function tracingHandlers({ ctx, model, network }: ApiDependencies): ApiHandlers<typeof tracingOperations> {
   return {
     updateIdentityTracing: async ({ params, body }) => {
       const identity = await model.identities.get(ctx.store.db, params.id);
@@ -211,7 +211,7 @@ export function tracingHandlers({ ctx, model, fabric }: ApiDependencies): ApiHan
     },
     // A session that is unknown, or has no circuit, has an empty path.
     detailSessionRoutePath: async ({ params }) => {
-      const circuit = fabric.circuits().find(({ grant }) => grant.kind === "session" && grant.sessionId === params.id);
+      const circuit = await network.circuitOfSession(params.id);
       return { data: { routePath: [...(circuit?.route.routers ?? [])] } };
     },
   };

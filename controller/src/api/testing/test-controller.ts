@@ -24,6 +24,8 @@ import { createProvider } from "../../oidc/provider.ts";
 import { createPkiMaterial } from "../../pki/material.ts";
 import { Pki } from "../../pki/pki.ts";
 import { DEFAULT_LIFETIMES } from "../../pki/testing.ts";
+import type { ReplicaCalls } from "../../replicas/replica-calls.ts";
+import { type OwnFabric, WholeNetwork } from "../../replicas/whole-network.ts";
 import { openStore } from "../../store/database.ts";
 import { networkInstanceId } from "../../store/instance-id.ts";
 import { withinRequest } from "../../store/request-signal.ts";
@@ -95,11 +97,13 @@ export async function startTestController(
       readonly pki: Pki;
       readonly fabricModel: TestController["fabricModel"];
       readonly model: Model;
-    }) => FabricView;
+    }) => FabricView & OwnFabric;
     /** A controller on whose database, with whose keys and clock, this one works, too. It has to be closed later. */
     readonly beside?: TestController;
     /** How many controllers it takes for alive; default one, whatever `beside` says. */
     readonly liveReplicas?: () => number;
+    /** How it asks other controllers about their circuits; default: it has no others. */
+    readonly calls?: ReplicaCalls;
   } = {},
 ): Promise<TestController> {
   const { beside } = options;
@@ -130,7 +134,7 @@ export async function startTestController(
   const online = new Map<string, RouterView>();
   const announced: string[] = [];
   const network = new TestNetwork();
-  const fabric: FabricView = options.fabric?.({ port, pki, fabricModel, model }) ?? {
+  const fabric: FabricView & OwnFabric = options.fabric?.({ port, pki, fabricModel, model }) ?? {
     routerState: (id) => online.get(id),
     someRouterBack: async () => {},
     onlineRouterIds: () => [...online.keys()],
@@ -149,7 +153,8 @@ export async function startTestController(
   };
   const auth = options.auth ?? CONTROLLER_DEFAULTS.auth;
   const { allowedOrigins = [] } = options;
-  const api = createApi({ ctx, model, fabric, info, auth });
+  const wholeNetwork = new WholeNetwork(fabric, options.calls);
+  const api = createApi({ ctx, model, fabric, network: wholeNetwork, info, auth });
   const http: HttpApi = await startHttp({
     port,
     instanceId: await networkInstanceId(store.db, newRequestId()),

@@ -3,6 +3,7 @@ import { PathFinder } from "../../fabric/circuits/path.ts";
 import type { LinkState } from "../../fabric/fabric.ts";
 import type { InspectionRequest, InspectionResult } from "../../fabric/inspection.ts";
 import { type Choice, chooseTerminator } from "../../fabric/terminators/terminator-choice.ts";
+import type { OwnFabric } from "../../replicas/whole-network.ts";
 import type { FabricView } from "../dependencies.ts";
 
 /** Links and circuits that a test puts there itself, and what was done to them. */
@@ -24,7 +25,7 @@ export class TestNetwork {
   }
 
   view(): Omit<
-    FabricView,
+    FabricView & OwnFabric,
     | "routerState"
     | "someRouterBack"
     | "onlineRouterIds"
@@ -45,6 +46,7 @@ export class TestNetwork {
         return updated;
       },
       removeLink: (id) => this.links.delete(id),
+      forgetLink: (id) => void this.links.delete(id),
       circuits: () => [...this.circuits.values()],
       circuit: (id) => this.circuits.get(id),
       removeCircuit: (id, isImmediate = true) => {
@@ -56,6 +58,10 @@ export class TestNetwork {
         return true;
       },
       inspect: async (request) => {
+        this.inspections.push(request);
+        return this.inspected;
+      },
+      inspectSelf: (request) => {
         this.inspections.push(request);
         return this.inspected;
       },

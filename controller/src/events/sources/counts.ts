@@ -111,13 +111,20 @@ function minuteOf(ms: number): number {
 export class CountSource {
   readonly #dispatcher: Dispatcher;
   readonly #counts: () => Promise<Readonly<Record<string, number>>>;
+  readonly #isTeller: () => boolean;
   readonly #timers = new Map<number, NodeJS.Timeout>();
   readonly #running = new Set<number>();
   readonly #stopDemand: () => void;
 
-  constructor(dispatcher: Dispatcher, counts: () => Promise<Readonly<Record<string, number>>>) {
+  /** @param isTeller is it this controller that tells what all of them know? */
+  constructor(
+    dispatcher: Dispatcher,
+    counts: () => Promise<Readonly<Record<string, number>>>,
+    isTeller: () => boolean = () => true,
+  ) {
     this.#dispatcher = dispatcher;
     this.#counts = counts;
+    this.#isTeller = isTeller;
     this.#stopDemand = dispatcher.onDemand(() => this.#demandChanged());
   }
 
@@ -153,6 +160,6 @@ export class CountSource {
     } finally {
       this.#running.delete(interval);
     }
-    this.#dispatcher.emitPeriodic({ namespace: "entityCount", counts, error }, interval);
+    this.#dispatcher.emitPeriodic({ namespace: "entityCount", counts, error }, interval, this.#isTeller());
   }
 }

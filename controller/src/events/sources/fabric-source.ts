@@ -20,6 +20,8 @@ export interface FabricSourceParts {
   readonly controllerId: string;
   readonly fabric: FabricFacts;
   readonly sink: EventSink;
+  /** Is it this controller that tells what every controller of the network sees? Default: yes. */
+  readonly isTeller?: () => boolean;
   readonly services: ServiceCounters;
   readonly terminators: Pick<TerminatorSource, "routerChanged">;
 }
@@ -36,7 +38,20 @@ export function startFabricSource(parts: FabricSourceParts): () => void {
   return parts.fabric.onEvent((event) => emitFabricEvent(parts, event));
 }
 
+/** What every controller sees, because routers report it to all of them. A report of metrics says itself which of them is to tell it. */
+const SEEN_BY_ALL: ReadonlySet<FabricEvent["kind"]> = new Set<FabricEvent["kind"]>([
+  "router-offline",
+  "link-connected",
+  "link-known",
+  "link-faulted",
+  "link-duplicate",
+  "link-connections-changed",
+  "identities-changed",
+  "identities-connected",
+]);
+
 function emitFabricEvent(parts: FabricSourceParts, event: FabricEvent): void {
+  if (SEEN_BY_ALL.has(event.kind) && parts.isTeller?.() === false) return;
   const { sink, services, fabric } = parts;
   switch (event.kind) {
     case "router-online":
@@ -98,12 +113,14 @@ function emitFabricEvent(parts: FabricSourceParts, event: FabricEvent): void {
 type EventOfKind<K extends FabricEvent["kind"]> = Extract<FabricEvent, { readonly kind: K }>;
 
 function emitRouter(
-  { sink, terminators, controllerId }: FabricSourceParts,
+  { sink, terminators, controllerId, isTeller = () => true }: FabricSourceParts,
   event: EventOfKind<"router-online" | "router-offline">,
 ): void {
   const { kind, routerId } = event;
   const isOnline = kind === "router-online";
-  sink.emit({ namespace: "router", event_type: kind, router_id: routerId, router_online: isOnline });
+  const isTold = isTeller();
+  if (isTold) sink.emit({ namespace: "router", event_type: kind, router_id: routerId, router_online: isOnline });
+  // Each controller has a connection of its own.
   if (isOnline) {
     sink.emit({
       namespace: "connect",
@@ -115,7 +132,7 @@ function emitRouter(
       dst_addr: event.destinationAddress,
     });
   }
-  if (sink.wants("terminator")) terminators.routerChanged(routerId, kind);
+  if (isTold && sink.wants("terminator")) terminators.routerChanged(routerId, kind);
 }
 
 function emitIdentities(sink: EventSink, event: EventOfKind<"identities-changed">): void {

@@ -44,6 +44,9 @@ export interface Circuit {
   readonly peerData: PeerData;
 }
 
+/** A circuit as it is shown to others than the process that made it. */
+export type CircuitState = Omit<Circuit, "requestedAt" | "peerData">;
+
 /** True when the router is the first or the last of the circuit's path. */
 export function isEnd(circuit: Circuit, routerId: string): boolean {
   return circuit.route.routers[0] === routerId || circuit.route.routers.at(-1) === routerId;

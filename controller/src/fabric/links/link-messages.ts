@@ -73,6 +73,12 @@ export class LinkMessages {
     return true;
   }
 
+  /** An administrator has removed a link at another controller, which tells its ends. */
+  forget(linkId: string): void {
+    const link = this.#parts.mesh.links.remove(linkId);
+    if (link !== undefined) this.#lost(link);
+  }
+
   /** Forgets the links a router has dialed: its process is another one now, or it stayed away for too long. */
   forgetDialedBy(routerId: string): void {
     for (const link of this.#parts.mesh.links.of(routerId)) {

@@ -139,7 +139,7 @@ async function linksOf(parts: ManagementParts, router: NamedRouter) {
   return { ...about, validateSuccess: true, linkDetails: [...reported, ...missing] };
 }
 
-/** Compares the circuits that routers forward with those that the controller has. */
+/** Compares the circuits that routers forward with those that the controllers have. */
 export function circuits(parts: ManagementParts) {
   return routerValidation(ManagementType.ValidateCircuits, parts, async (router) =>
     encodeControl(mgmtPb.RouterCircuitDetailsSchema, await circuitsOf(parts, router)),
@@ -147,23 +147,24 @@ export function circuits(parts: ManagementParts) {
 }
 
 async function circuitsOf(parts: ManagementParts, router: NamedRouter) {
-  const { fabric, controllerId } = parts;
+  const { network, controllerId } = parts;
   const about = { routerId: router.id, routerName: router.name };
-  const through = () => fabric.circuits().filter((circuit) => circuit.route.routers.includes(router.id));
-  const before = new Set(through().map((circuit) => circuit.id));
+  const through = () => network.circuitsThrough(router.id, controllerId);
+  const before = await through();
   const answer = await askRouter(parts, router.id, InspectionKey.RouterCircuits, CIRCUITS);
   if (!answer.ok) return { ...about, validateSuccess: false, message: answer.problem };
   const forwarded = new Map(Object.entries(answer.value.circuits ?? {}));
   const details: Record<string, { circuitId: string; missingInCtrl?: boolean; missingInForwarder?: boolean }> = {};
   // Circuits come and go while the router answers: only a difference before and after is a finding.
-  for (const { id } of through()) {
-    if (before.has(id) && !forwarded.has(id)) details[id] = { circuitId: id, missingInForwarder: true };
+  const after = await through();
+  for (const id of after.ids) {
+    if (before.ids.has(id) && !forwarded.has(id)) details[id] = { circuitId: id, missingInForwarder: true };
   }
   for (const [id, { ctrlId = controllerId }] of forwarded) {
-    const isOurs = ctrlId === controllerId || ctrlId === "";
-    if (isOurs && !before.has(id) && fabric.circuit(id) === undefined) {
-      details[id] = { circuitId: id, missingInCtrl: true };
-    }
+    // Of a controller that did not answer it is not known which it has.
+    const isOwnerHeard = ctrlId === "" || [before, after].every(({ owners }) => owners.has(ctrlId));
+    if (!isOwnerHeard || before.ids.has(id) || after.ids.has(id)) continue;
+    if ((await network.circuit(id)) === undefined) details[id] = { circuitId: id, missingInCtrl: true };
   }
   // Routers of OpenZiti file a circuit under the controller that made it, also when another one has taken it over.
   const missing = Object.values(details).filter(({ missingInCtrl }) => missingInCtrl);

@@ -36,7 +36,14 @@ export class TestReplicas {
     const identity = await this.authority.identity(id);
     const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
     this.set({ id, apiAddress: `localhost:${port.port}`, fingerprint: identity.leafFingerprint, isLive: true });
-    const calls = new ReplicaCalls({ ownId: id, port, identity: () => identity, directory: this.directory, silentMs, log: silentLogger });
+    const calls = new ReplicaCalls({
+      ownId: id,
+      port,
+      identity: () => identity,
+      directory: this.directory,
+      silentMs,
+      log: silentLogger,
+    });
     const replica = { id, identity, port, calls };
     this.#replicas.push(replica);
     return replica;
