@@ -13,15 +13,19 @@ import { UsageTotals } from "./router-reports.ts";
 let fabric: TestFabric;
 let dispatcher: Dispatcher;
 let stop: () => void;
+let isTeller: boolean;
 const routersTold: string[] = [];
 
 beforeEach(async () => {
+  isTeller = true;
+  routersTold.length = 0;
   fabric = await TestFabric.start();
   dispatcher = new Dispatcher({ sourceId: "ctrl1", log: silentLogger });
   stop = startFabricSource({
     controllerId: "ctrl1",
     fabric: fabric.fabric,
     sink: dispatcher,
+    isTeller: () => isTeller,
     services: new ServiceCounters(dispatcher),
     terminators: { routerChanged: (id, type) => routersTold.push(`${id} ${type}`) },
   });
@@ -52,6 +56,21 @@ describe("events of the fabric", () => {
       { src_type: "router", src_id: "r1", dst_type: "ctrl", dst_id: "ctrl1", src_addr: expect.stringMatching(/:\d+$/) },
     ]);
     expect(routersTold).toEqual(["r1 router-online", "r1 router-offline"]);
+  });
+
+  it("that every controller sees are told by one; each tells of its own connection", async () => {
+    isTeller = false;
+    const [all, connects] = [collector(), follow("connect")];
+    const seenByAll = ["router", "link", "sdk", "terminator"].map((type) => readSubscription(type, {}));
+    dispatcher.subscribe(all, seenByAll);
+    const r1 = await fabric.connect("r1");
+    const links = [{ id: "l1", destRouterId: "r2", linkProtocol: "tls", dialAddress: "tls:b:1", iteration: 1 }];
+    r1.send(ControlType.RouterLinks, encodeControl(ctrlPb.RouterLinksSchema, { links }));
+    await expect.poll(() => fabric.fabric.links().length).toBe(1);
+    r1.close();
+    await expect.poll(() => fabric.fabric.onlineRouterIds()).toEqual([]);
+    expect([all.events, routersTold]).toEqual([[], []]);
+    expect(connects.events).toMatchObject([{ src_id: "r1", dst_id: "ctrl1" }]);
   });
 
   it("tell of links: new ones, known ones, faults and duplicates", async () => {

@@ -59,6 +59,7 @@ describe("rerouting", () => {
   test.each([
     ["a link taken down", (f: TestFabric) => void f.fabric.updateLink("ab", { isDown: true })],
     ["a link removed by an administrator", (f: TestFabric) => void f.fabric.removeLink("ab")],
+    ["a link removed at another controller", (f: TestFabric) => void f.fabric.forgetLink("ab")],
   ])("%s moves its circuits", async (_name, act) => {
     const { a, b, c, circuitId } = await square();
     act(net);

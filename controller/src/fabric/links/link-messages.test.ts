@@ -109,6 +109,19 @@ describe("links", () => {
     expect(await net.fabric.updateLink("l1", { isDown: true })).toBeUndefined();
   });
 
+  test("a link removed at another controller is forgotten without a word to its ends", async () => {
+    net = await TestFabric.start();
+    const a = await net.connect("a");
+    await net.connect("b");
+    reportLink(a, "l1", "b");
+    await a.roundTrip();
+    net.fabric.forgetLink("l1");
+    net.fabric.forgetLink("l1");
+    expect(net.fabric.links()).toEqual([]);
+    await a.roundTrip();
+    expect(a.pending(ControlType.Fault)).toEqual([]);
+  });
+
   test("links a router dialed outlive a short loss of its channel, not a restart", async () => {
     net = await TestFabric.start();
     const a = await net.connect("a");

@@ -1,0 +1,149 @@
+import { join } from "node:path";
+import { type ApiClient, createClient } from "@sallyport/api";
+import { Context } from "@sallyport/sdk";
+import { ManagementType, x509 } from "@sallyport/wire";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ManagementClient } from "../../../controller/src/management/testing/management-client.ts";
+import { urlOf } from "../../../controller/src/store/testing/oldest-server.ts";
+import { testDatabase } from "../../../controller/src/store/testing/test-store.ts";
+import { exchangeSome } from "../../network/bytes.ts";
+import { eventually } from "../../network/eventually.ts";
+import { hostEcho } from "../../network/hosted-echo.ts";
+import { type DeclaredService, declareService, type Network } from "../../network/network.ts";
+import { type Replica, startReplica, startShared } from "../../network/replicas.ts";
+import { makeScratch, removeScratch } from "../../network/scratch.ts";
+
+/** One controller, as an administrator's tools reach it. */
+interface Side {
+  readonly id: string;
+  readonly fabric: ApiClient<"fabric">;
+  /** Events that its stream has had, as `namespace event_type circuit of controller`, or with the type of an entity. */
+  readonly told: string[];
+  close(): void;
+}
+
+const folder = makeScratch("one-network");
+let database: Awaited<ReturnType<typeof testDatabase>>;
+let network: Network;
+let second: Replica;
+let sides: Side[];
+let echo: DeclaredService;
+let token: string;
+let ca: string;
+const contexts: Context[] = [];
+
+const load = async (file: string): Promise<Context> => {
+  const context = await Context.load(file, { refreshIntervalMs: 500 });
+  contexts.push(context);
+  return context;
+};
+
+beforeAll(async () => {
+  database = await testDatabase();
+  network = await startShared(join(folder, "network"), urlOf(database.connection));
+  echo = await declareService(network, { name: "echo" });
+  await hostEcho(await load(echo.hostFile), "echo");
+  second = await startReplica(network, "c2");
+  const { data } = await network.management.authenticate({
+    query: { method: "password" },
+    body: { username: "admin", password: network.adminPassword },
+  });
+  token = data.token;
+  ca = await authorities();
+  sides = [await side("c1", network.port), await side("c2", second.apiPort)];
+}, 240_000);
+
+afterAll(async () => {
+  for (const context of contexts) await context.close();
+  for (const each of sides ?? []) each.close();
+  await second?.program.stop();
+  await network?.stop();
+  await database?.drop();
+  removeScratch(folder);
+}, 180_000);
+
+async function authorities(): Promise<string> {
+  const baseUrl = `https://localhost:${network.port}`;
+  const anonymous = createClient("client", { baseUrl, tls: { rejectUnauthorized: false } });
+  const { data } = await anonymous.listWellKnownCas();
+  anonymous.close();
+  const bundle = new x509.X509Certificates(Buffer.from(data.toString("latin1"), "base64"));
+  return bundle.map((certificate) => certificate.toString("pem")).join("\n");
+}
+
+async function side(id: string, port: number): Promise<Side> {
+  const fabric = createClient("fabric", { baseUrl: `https://localhost:${port}`, ca, token });
+  const stream = await ManagementClient.connect({ port, ca, token });
+  const told: string[] = [];
+  stream.socket.on("message", (data: Buffer) => {
+    const text = data.toString();
+    if (!text.includes('{"namespace"')) return;
+    const event = JSON.parse(text.slice(text.indexOf('{"namespace"')));
+    told.push(
+      `${event.namespace} ${event.event_type ?? event.eventType} ${event.circuit_id ?? event.entityType} of ${event.event_src_id}`,
+    );
+  });
+  const subscriptions = ["circuit", "entityChange"].map((type) => ({ type }));
+  const body = Buffer.from(JSON.stringify({ format: "json", subscriptions }));
+  expect(await stream.result({ contentType: ManagementType.StreamEventsRequest, body })).toMatchObject({ ok: true });
+  return {
+    ...{ id, fabric, told },
+    close: () => {
+      fabric.close();
+      stream.socket.terminate();
+    },
+  };
+}
+
+describe("two controllers, asked for what only one of them knows", { timeout: 180_000 }, () => {
+  it("show and end each other's circuits, and tell of each once", async () => {
+    const [one, two] = sides as [Side, Side];
+    const client = await load(echo.clientFile);
+    const connection = await eventually(
+      "echo can be dialled",
+      () => client.dial("echo", { allowHalfOpen: true, timeoutMs: 10_000 }),
+      60_000,
+    );
+    await exchangeSome(connection, 1, 10_000);
+    const [circuit] = (await one.fabric.listCircuits()).data;
+    const circuitId = circuit?.id ?? "";
+    for (const { fabric } of sides) {
+      expect((await fabric.listCircuits()).data.map(({ id }) => id)).toEqual([circuitId]);
+      expect((await fabric.detailCircuit({ params: { id: circuitId } })).data).toEqual(circuit);
+    }
+    const created = () =>
+      [one, two].map(({ told }) => told.filter((text) => text.startsWith(`circuit created ${circuitId}`)));
+    await eventually("both streams tell of the circuit", async () => created().every(({ length }) => length > 0));
+    const [[first = ""] = []] = created();
+    expect(created()).toEqual([[first], [first]]);
+    const owner = first.endsWith("c1") ? one : two;
+    const other = owner === one ? two : one;
+    await other.fabric.deleteCircuit({ params: { id: circuitId }, body: { immediate: true } });
+    for (const { fabric } of sides) expect((await fabric.listCircuits()).data).toEqual([]);
+    await eventually("both streams tell of its end", async () =>
+      [one, two].every(({ told }) => told.includes(`circuit deleted ${circuitId} of ${owner.id}`)),
+    );
+  });
+
+  it("tell of a change of the network once, though both of them see it", async () => {
+    const before = sides.map(({ told }) => told.length);
+    await network.management.createService({ body: { name: "told", encryptionRequired: true } });
+    const since = () =>
+      sides.map(({ told }, n) =>
+        told.slice(before[n]).filter((text) => text.startsWith("entityChange created services")),
+      );
+    await eventually("both streams tell of the service", async () => since().every(({ length }) => length > 0));
+    const [[first = ""] = []] = since();
+    expect(since()).toEqual([[first], [first]]);
+  });
+
+  it("answer an inspection both, each under its own id, and routers once", async () => {
+    for (const { fabric } of sides) {
+      const { data } = await fabric.inspect({ body: { appRegex: ".*", requestedValues: ["config"] } });
+      const ids = data.values?.map(({ appId }) => appId) ?? [];
+      expect(ids.filter((id) => id === "c1" || id === "c2").sort()).toEqual(["c1", "c2"]);
+      expect(new Set(ids).size).toBe(ids.length);
+      expect(ids).toHaveLength(4);
+    }
+  });
+});
