@@ -21,7 +21,7 @@ const ASYNC = "packages/async/";
 const PURE = ["node:crypto", "node:buffer", "@sallyport/async", "@sallyport/wire"];
 
 /** What the fabric and the model that feeds it agree on. */
-const FABRIC_PORTS = ["ports.ts", "token-names.ts", "data-model/data-model-source.ts"].map(
+const FABRIC_PORTS = ["ports.ts", "replicas.ts", "token-names.ts", "data-model/data-model-source.ts"].map(
   (name) => `controller/src/fabric/${name}`,
 );
 

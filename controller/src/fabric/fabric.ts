@@ -285,7 +285,7 @@ export class Fabric {
 
   /** The same of a link that was removed at another controller: its ends know. */
   forgetLink(id: string): void {
-    this.#linkMessages.forget(id);
+    this.#linkAdministration.forget(id);
   }
 
   /** An administrator's change of a link; undefined when there is none. A link marked down carries no circuits any more. */

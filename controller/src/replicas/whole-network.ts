@@ -4,7 +4,15 @@ import { CIRCUIT_FIELDS } from "../api/fabric/live.ts";
 import type { CircuitState } from "../fabric/circuits/circuit.ts";
 import type { Fabric } from "../fabric/fabric.ts";
 import { askedBy, type InspectionRequest, type InspectionResult, joined } from "../fabric/inspection.ts";
-import { CIRCUITS, type CircuitQuestion, circuitText, DISCONNECT, END_CIRCUIT, INSPECT, LINK_REMOVED } from "./fabric-calls.ts";
+import {
+  CIRCUITS,
+  type CircuitQuestion,
+  circuitText,
+  DISCONNECT,
+  END_CIRCUIT,
+  INSPECT,
+  LINK_REMOVED,
+} from "./fabric-calls.ts";
 import type { ReplicaCalls } from "./replica-calls.ts";
 
 /** The fabric of this process. */

@@ -8,7 +8,7 @@ import type { Mesh } from "./mesh.ts";
 interface LinkAdministrationParts {
   readonly mesh: Mesh;
   readonly rerouter: Pick<Rerouter, "linkLost">;
-  readonly messages: Pick<LinkMessages, "remove">;
+  readonly messages: Pick<LinkMessages, "remove" | "forget">;
   readonly settings: LinkSettings;
   readonly log: Logger;
 }
@@ -30,6 +30,11 @@ export class LinkAdministration {
       log.error({ linkId: id, err }, "what was set of a removed link could not be deleted");
     });
     return messages.remove(id);
+  }
+
+  /** The same of a link that was removed at another controller, which tells its ends. */
+  forget(id: string): void {
+    this.#parts.messages.forget(id);
   }
 
   /** Undefined when there is no such link. */

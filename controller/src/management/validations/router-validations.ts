@@ -147,7 +147,7 @@ export function circuits(parts: ManagementParts) {
 }
 
 async function circuitsOf(parts: ManagementParts, router: NamedRouter) {
-  const { network, controllerId } = parts;
+  const { fabric, network, controllerId } = parts;
   const about = { routerId: router.id, routerName: router.name };
   const through = () => network.circuitsThrough(router.id, controllerId);
   const before = await through();

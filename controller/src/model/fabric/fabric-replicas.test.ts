@@ -4,6 +4,7 @@ import {
   ControlHello,
   ControlType,
   ctrlPb,
+  decodeControl,
   encodeControl,
   Headers,
   silentLogger,
