@@ -19,7 +19,7 @@ import { type EmitEvent, eventFields } from "./fabric-events.ts";
 import { Inspection, type InspectionRequest, type InspectionResult } from "./inspection.ts";
 import { LinkAdministration } from "./links/link-administration.ts";
 import { LinkMessages } from "./links/link-messages.ts";
-import { type Link, linkCost } from "./links/link-table.ts";
+import { type LinkState, linkState } from "./links/link-table.ts";
 import { Mesh } from "./links/mesh.ts";
 import { followChange } from "./model-changes.ts";
 import { FABRIC_LIMITS, type FabricOptions, type FabricSettings } from "./options.ts";
@@ -65,11 +65,6 @@ interface FabricParts {
   /** What other parts of the controller answer to inspections, by name. Nothing secret. */
   readonly inspections?: Readonly<Record<string, () => unknown>>;
   readonly log: Logger;
-}
-
-export interface LinkState extends Link {
-  /** What path finding counts for it. */
-  readonly cost: number;
 }
 
 /**
@@ -248,11 +243,11 @@ export class Fabric {
 
   link(id: string): LinkState | undefined {
     const link = this.#mesh.links.get(id);
-    return link && withCost(link);
+    return link && linkState(link);
   }
 
   links(): LinkState[] {
-    return this.#mesh.links.all().map(withCost);
+    return this.#mesh.links.all().map(linkState);
   }
 
   /** What a dial of this moment among these terminators comes to, without waiting for any of them. */
@@ -291,7 +286,7 @@ export class Fabric {
   /** An administrator's change of a link; undefined when there is none. A link marked down carries no circuits any more. */
   async updateLink(id: string, change: Partial<LinkSetting>): Promise<LinkState | undefined> {
     const link = await this.#linkAdministration.update(id, change);
-    return link && withCost(link);
+    return link && linkState(link);
   }
 
   /** Closes a router's channel, if it has one. It may come back when it is still admitted. */
@@ -398,8 +393,4 @@ export class Fabric {
     this.#mesh.links.sweep(Date.now());
     this.#rerouter.improve();
   }
-}
-
-function withCost(link: Link): LinkState {
-  return { ...link, cost: linkCost(link) };
 }

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Answer, startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { TestNetwork } from "../api/testing/test-network.ts";
 import type { Circuit } from "../fabric/circuits/circuit.ts";
-import type { LinkState } from "../fabric/fabric.ts";
+import type { LinkState } from "../fabric/links/link-table.ts";
 import { TestReplicas } from "./testing/test-replicas.ts";
 import { WholeNetwork } from "./whole-network.ts";
 

@@ -1,7 +1,7 @@
 import { createClient } from "@sallyport/api";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Circuit } from "../../fabric/circuits/circuit.ts";
-import type { LinkState } from "../../fabric/fabric.ts";
+import type { LinkState } from "../../fabric/links/link-table.ts";
 import { startFabricClient } from "../testing/fabric-client.ts";
 
 type FabricClient = Awaited<ReturnType<typeof startFabricClient>>;

@@ -10,7 +10,7 @@ import {
 } from "@sallyport/api";
 import type { z } from "zod";
 import type { CircuitState } from "../../fabric/circuits/circuit.ts";
-import type { LinkState } from "../../fabric/fabric.ts";
+import type { LinkState } from "../../fabric/links/link-table.ts";
 import { namesOf } from "../../model/entity.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { fabricLinks, fabricRef } from "./entities.ts";

@@ -1,7 +1,7 @@
 import type { Circuit } from "../../fabric/circuits/circuit.ts";
 import { PathFinder } from "../../fabric/circuits/path.ts";
-import type { LinkState } from "../../fabric/fabric.ts";
 import type { InspectionRequest, InspectionResult } from "../../fabric/inspection.ts";
+import type { LinkState } from "../../fabric/links/link-table.ts";
 import { type Choice, chooseTerminator } from "../../fabric/terminators/terminator-choice.ts";
 import type { OwnFabric } from "../../replicas/whole-network.ts";
 import type { FabricView } from "../dependencies.ts";

@@ -15,7 +15,7 @@ const ASKED_AT_ONCE = 20;
 /** Circuits that routers are told of side by side: they drop what they cannot queue. */
 const TOLD_AT_ONCE = 200;
 const TRY_AGAIN_MS = 1_000;
-/** How often a router that is connected is asked in vain. */
+/** How often a router that is connected may be asked without success. */
 const MAX_TRIES = 10;
 
 interface CircuitSuccessionParts {

@@ -66,6 +66,15 @@ export function linkCost(link: Pick<Link, "staticCost" | "sourceLatencyNs" | "de
   );
 }
 
+export interface LinkState extends Link {
+  /** What path finding counts for it. */
+  readonly cost: number;
+}
+
+export function linkState(link: Link): LinkState {
+  return { ...link, cost: linkCost(link) };
+}
+
 /**
  * The links between routers as routers have reported them. Routers make and lose links by themselves; the controller records them, attributes
  * latencies to them and hands the usable ones to path finding. No I/O. Source: docs/protocol/fabric.md, "Links".

@@ -9,7 +9,7 @@ import { StoredLinkSettings } from "./link-settings.ts";
 /** Ended circuits are deleted together. */
 const DELETE_AFTER_MS = 200;
 const RETRY_MS = 2_000;
-/** Rows of processes that are gone, of circuits that nobody has found since. */
+/** Rows of processes that are gone, of circuits that no controller has found since. */
 const LEFT_SECONDS = 3_600;
 
 /** Passes reports of routers on between controllers. */

@@ -61,7 +61,7 @@ export class StoredLinkSettings implements LinkSettings {
     this.#stop();
   }
 
-  /** The log has the setting itself: whoever has read it knows it. */
+  /** The log has the setting itself: a reader of the log knows it. */
   #apply({ key, op, before }: ChangeRow): void {
     this.#isChanged = true;
     const { staticCost, isDown } = before ?? {};

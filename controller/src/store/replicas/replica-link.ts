@@ -70,7 +70,7 @@ export class ReplicaLink {
   readonly #looked = new Listeners();
   /** The others know of this process, and it has read the log since. */
   #isMember = false;
-  /** How often it was no member any more: one that joins meanwhile has to begin anew. */
+  /** How often it was no member any more: one that joins meanwhile has to begin again. */
   #leaves = 0;
   #isJoining = false;
   #outgoing: ReplicaMessage[] = [];
