@@ -174,6 +174,8 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const upkeep = startUpkeep(ctx, model, (what, count) => metrics.swept(what, count));
     stops.push({ name: "upkeep", stop: () => upkeep.stop() });
 
+    // Everything that takes the database is asked for before the ports are open: until HTTP is served, connections are closed.
+    const instanceId = await networkInstanceId(store.db, newRequestId());
     const identity = pki.serverIdentity;
     const serve = () => {
       const { serverIdentity, apiIdentity } = pki;
@@ -247,7 +249,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     });
     const http = await startHttp({
       port: apiPort,
-      instanceId: await networkInstanceId(store.db, newRequestId()),
+      instanceId,
       handlers,
       upgrades: [management],
       authenticate,

@@ -146,7 +146,7 @@ const owners = async ({ db }: Store) =>
 it("the circuits of a controller that is gone are taken over, moved and ended", async () => {
   const { one, other } = await two();
   // Routers are told that controllers answer for each other: the bit 62.
-  expect(other.a.channel.hello.headers.get(ControlHello.CapabilitiesV2)).toHaveLength(8);
+  expect(other.a.channel.result.get(ControlHello.CapabilitiesV2)).toHaveLength(8);
   const id = await circuitOf(one);
   await one.stop();
   await takenOver(other, id);
