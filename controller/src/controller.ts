@@ -15,6 +15,7 @@ import { startTokens } from "./auth/tokens/tokens.ts";
 import { CertificateUpkeep } from "./certificates/certificate-upkeep.ts";
 import { requireNetworkKeys } from "./certificates/network-keys.ts";
 import { OperatorCertificates } from "./certificates/operator-certificates.ts";
+import { removeReplicaKeys } from "./certificates/replica-keys.ts";
 import { trustPage } from "./certificates/trust-page.ts";
 import {
   authSettings,
@@ -161,7 +162,9 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "tokens", stop: () => tokens.close() });
     const version = parseVersionInfo(versionInfo());
     const own = ownRecord(config, pki, version.version, now());
-    const several = store.replica.isShared ? await SharedReplicas.start({ store, own, log }) : undefined;
+    const several = store.replica.isShared
+      ? await SharedReplicas.start({ store, own, forget: removeReplicaKeys, log })
+      : undefined;
     if (several !== undefined) stops.push({ name: "replicas", stop: () => several.close() });
     const replicas = several ?? soleReplica(own);
     const ctx = {

@@ -115,8 +115,8 @@ describe("the keys of a replica", () => {
     await three.upkeep.stop();
     expect(three.pki.controllerId).toBe("c3");
     const { transaction } = c.ctx.store;
-    expect(await transaction((trx) => removeReplicaKeys(trx, secrets, "c3"))).toBe(true);
-    expect(await transaction((trx) => removeReplicaKeys(trx, secrets, "c3"))).toBe(false);
+    expect(await transaction((trx) => removeReplicaKeys(trx, "c3"))).toBe(true);
+    expect(await transaction((trx) => removeReplicaKeys(trx, "c3"))).toBe(false);
     await settled();
     expect([...(await stored()).keys()]).toEqual(["c2"]);
     for (const { pki } of [one, two]) {

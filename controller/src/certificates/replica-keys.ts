@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import type { Db, ModelStore } from "../model/context.ts";
 import type { PkiMaterial } from "../pki/material.ts";
 import { checkReplicaMaterial, type ReplicaMaterial } from "../pki/replica-material.ts";
@@ -39,14 +40,15 @@ export async function changeReplicaKeys(
 }
 
 /** Forgets a replica that is no more: routers may get certificates for its hosts again. @returns whether it had keys */
-export async function removeReplicaKeys(trx: Db, secrets: Secrets, id: string): Promise<boolean> {
-  const isRemoved = await new KeyVault(trx, secrets).remove(PREFIX + id);
-  if (isRemoved) await appendChange(trx, { kind: NETWORK_KEYS_KIND, key: PREFIX + id, op: "delete" });
-  return isRemoved;
+export async function removeReplicaKeys(trx: Db, id: string): Promise<boolean> {
+  const key = PREFIX + id;
+  const { numAffectedRows } = await sql`DELETE FROM secret WHERE name = ${key}`.execute(trx);
+  if (numAffectedRows !== 1n) return false;
+  await appendChange(trx, { kind: NETWORK_KEYS_KIND, key, op: "delete" });
+  return true;
 }
 
 /** Has every replica make new keys, as after the network's own were replaced. */
 export async function removeAllReplicaKeys(trx: Db, secrets: Secrets): Promise<void> {
-  for (const id of (await loadReplicaKeys(new KeyVault(trx, secrets))).keys())
-    await removeReplicaKeys(trx, secrets, id);
+  for (const id of (await loadReplicaKeys(new KeyVault(trx, secrets))).keys()) await removeReplicaKeys(trx, id);
 }

@@ -188,12 +188,6 @@ export class KeyVault {
     return new Map(rows.map(({ name, box }) => [name.slice(prefix.length), open(name, box)]));
   }
 
-  /** @returns whether there was a value */
-  async remove(name: string): Promise<boolean> {
-    const { numAffectedRows } = await sql`DELETE FROM secret WHERE name = ${name}`.execute(this.#db);
-    return numAffectedRows === 1n;
-  }
-
   /** Saves a value, in place of an older one. */
   async save(name: string, value: unknown): Promise<void> {
     const box = this.#secrets.encrypt(JSON.stringify(value), vaultContext(name));

@@ -3,12 +3,16 @@ import { sql } from "kysely";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { openStore, type Store } from "../../store/database.ts";
 import { testDatabase } from "../../store/testing/test-store.ts";
+import type { Db } from "../context.ts";
 import { testReplica } from "../testing/changing-replicas.ts";
 import { SharedReplicas } from "./shared-replicas.ts";
 
 let database: Awaited<ReturnType<typeof testDatabase>>;
 let stops: (() => Promise<unknown>)[];
+/** Ids of the processes of which everything is removed. */
+let forgotten: string[];
 beforeEach(async () => {
+  forgotten = [];
   database = await testDatabase();
   stops = [];
 });
@@ -28,7 +32,8 @@ async function start(
     const { isLive: _, ...rest } = testReplica(id, own.port);
     return rest;
   };
-  const replicas = await SharedReplicas.start({ store, own: record, seenEveryMs: 100, log: silentLogger });
+  const forget = async (_trx: Db, id: string) => forgotten.push(id);
+  const replicas = await SharedReplicas.start({ store, own: record, forget, seenEveryMs: 100, log: silentLogger });
   stops.push(() => replicas.close());
   return { store, replicas, own };
 }
@@ -72,6 +77,7 @@ it("a process that stays away for long is forgotten, and is a member again when 
   await sql`UPDATE replica SET seen_at = now() - interval '1 hour' WHERE id = 'two'`.execute(one.store.db);
   await vi.waitFor(() => expect(shown(one.replicas)).toEqual(["one tls:localhost:1 true"]), 10_000);
   expect(one.replicas.index).toBeGreaterThan(index);
+  expect(forgotten).toEqual(["two"]);
   await start("two", 2);
   await vi.waitFor(() => expect(shown(one.replicas)).toContain("two tls:localhost:2 true"), 10_000);
 });

@@ -21,6 +21,8 @@ interface SharedReplicasParts {
   readonly store: Pick<ModelStore, "db" | "changes" | "replica">;
   /** This process's record now: its certificate may be renewed. */
   readonly own: () => Record;
+  /** Removes what else is kept of a process that is a member no more. */
+  readonly forget?: (trx: Db, id: string) => Promise<unknown>;
   /** How often the leader notes which processes run; default once a minute. */
   readonly seenEveryMs?: number;
   readonly log: Logger;
@@ -32,6 +34,7 @@ interface SharedReplicasParts {
 export class SharedReplicas implements ReplicaSet {
   readonly #store: SharedReplicasParts["store"];
   readonly #own: () => Record;
+  readonly #forget: SharedReplicasParts["forget"];
   readonly #log: Logger;
   readonly #seenEveryMs: number;
   readonly #listeners = new Listeners();
@@ -43,9 +46,10 @@ export class SharedReplicas implements ReplicaSet {
   #live = "";
   #seenAt = Number.NEGATIVE_INFINITY;
 
-  private constructor({ store, own, log, seenEveryMs = SEEN_MS }: SharedReplicasParts) {
+  private constructor({ store, own, forget, log, seenEveryMs = SEEN_MS }: SharedReplicasParts) {
     this.#store = store;
     this.#own = own;
+    this.#forget = forget;
     this.#log = log;
     this.#seenEveryMs = seenEveryMs;
   }
@@ -168,6 +172,7 @@ export class SharedReplicas implements ReplicaSet {
         { changes: [{ kind: "replica", op: "delete", of: "gone" }], answer: sql<{ id: string }>`SELECT id FROM gone` },
       );
       if (rows.length === 0) return;
+      for (const { id } of rows) await this.#forget?.(trx, id);
       await nextSet(trx);
       this.#log.info(
         { replicas: rows.map(({ id }) => id) },
