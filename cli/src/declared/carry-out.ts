@@ -8,7 +8,7 @@ import type { AnyCollection } from "./declared-kinds.ts";
 import type { Deletion } from "./deletions.ts";
 import { finishIdentity, identitySteps, letIn } from "./identity-steps.ts";
 import { fileOwner } from "./marks.ts";
-import type { KindState, NetworkState } from "./network-state.ts";
+import type { NetworkState } from "./network-state.ts";
 import { NOTHING_KNOWN, type PlanOptions, referencesOf, type Step, surroundingsOf } from "./plan.ts";
 import { References } from "./references.ts";
 
@@ -80,7 +80,9 @@ export class Carrier {
     // Planned with ids that were still to come.
     const identity = isIdentity ? await identitySteps(resource, found, around.references, this.#state) : undefined;
     if (found !== undefined && identity !== undefined) await letIn(found.id, identity, this.#state);
-    const sync = new EntitySync(declared.kind.entity, noting(collectionFor(step), there), there);
+    // The replacement writes all fields: those that no file declares are taken as they are now, not as they were when everything was listed.
+    if (found !== undefined) there.changed(found.id);
+    const sync = new EntitySync(declared.kind.entity, collectionFor(step), there);
     const onIdentified = async () => {};
     const carryOut = () => sync.sync(client, resource, NOTHING_KNOWN, around, { signal, onIdentified });
     const result = await carryOut().catch((error: unknown) => {
@@ -128,17 +130,6 @@ function collectionFor({ declared, resource }: Step): AnyCollection {
 }
 
 const isNameTaken = (error: unknown): boolean => error instanceof ApiError && error.cause?.field === "name";
-
-/** What was listed is no longer true of what is changed. */
-function noting(collection: AnyCollection, there: KindState): AnyCollection {
-  return {
-    ...collection,
-    async replace(client, found, body, call) {
-      there.changed(found.id);
-      return await collection.replace(client, found, body, call);
-    },
-  };
-}
 
 /** Of what is gone from the files as much as its deletion needs. */
 function removed(kind: string, isOrphaned: boolean): EntityResource {

@@ -2,6 +2,11 @@ import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Carrier } from "../../../cli/src/declared/carry-out.ts";
+import { documentsOf } from "../../../cli/src/declared/documents.ts";
+import { readManifests } from "../../../cli/src/declared/manifests.ts";
+import { NetworkState } from "../../../cli/src/declared/network-state.ts";
+import { kindsFor, planAll } from "../../../cli/src/declared/plan.ts";
 import { ownerOf } from "../../../packages/resources/src/entity/ownership.ts";
 import { EntitySync } from "../../../packages/resources/src/entity/sync.ts";
 import { overlayService, services } from "../../../packages/resources/src/kinds/overlay-service/entity.ts";
@@ -278,6 +283,26 @@ describe("sallyport apply", () => {
     const content = JSON.parse(readFileSync(saved, "utf8"));
     writeFileSync(saved, JSON.stringify({ ...content, session: { ...content.session, token: "ended" } }));
     expect(await apply(network1("one"), "-n", "second")).toMatchObject({ code: 0, errors: "10 unchanged\n" });
+  });
+});
+
+it("sallyport apply keeps what another administrator has set since everything was listed", async () => {
+  const file = (attribute: string) =>
+    declare("OverlayService", "raced", { encryptionRequired: true, roleAttributes: [attribute] });
+  await apply(file("before"));
+  const { id, tags } = await entity("service", "raced");
+  const { declared } = readManifests((await documentsOf(file("after"), "f.yml")).documents);
+  const state = new NetworkState(network.management, AbortSignal.timeout(60_000));
+  await state.load(kindsFor(declared));
+  const options = { roleScope: "Global", adopts: false } as const;
+  const { steps } = await planAll(declared, state, options);
+  await network.management.patchService({ params: { id }, body: { tags: { ...tags, note: "kept" } } });
+  const failed: string[] = [];
+  await new Carrier(steps, state, options, { done: () => {}, failed: (_, why) => failed.push(why) }).apply();
+  expect(failed).toEqual([]);
+  expect(await entity("service", "raced")).toMatchObject({
+    roleAttributes: ["after"],
+    tags: { ...tags, note: "kept" },
   });
 });
 
