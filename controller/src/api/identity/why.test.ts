@@ -248,7 +248,7 @@ const ways: [string, string, () => Promise<unknown>][] = [
   ],
   [
     "the auth policy wants a one-time code",
-    "SECOND_FACTOR_MISSING",
+    "SECOND_FACTOR_NOT_ENROLLED",
     async () => {
       const policy = (await c.admin("GET", "/auth-policies/default")).json.data;
       const { primary } = policy;
