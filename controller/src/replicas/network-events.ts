@@ -1,3 +1,4 @@
+import { pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { z } from "zod";
 import type { Dispatcher } from "../events/dispatcher.ts";
@@ -11,6 +12,8 @@ const EVENT = "event";
 /** Bytes that may wait for another controller; events beyond are dropped. */
 const MAX_QUEUED = 8 * 1024 * 1024;
 const LOG_EVERY_MS = 10_000;
+const ASK_AGAIN_MS = 1_500;
+const MAX_TRIES = 10;
 
 /** Which events the asker wants from now on, in place of those before. */
 const WANTED: Call<{ namespaces: string[] }, boolean> = {
@@ -42,9 +45,7 @@ export class NetworkEvents {
     });
     calls.onNotice(EVENT, (json) => this.#received(json));
     calls.onConnected((replicaId) => {
-      const question = { namespaces: [...this.#wanted.keys()] };
-      // It is asked again with its next channel.
-      if (this.#wanted.size > 0) void calls.ask(replicaId, WANTED, question).catch(() => undefined);
+      if (this.#wanted.size > 0) void this.#ask(replicaId);
     });
     calls.keepConnected(() => this.#wanted.size > 0);
     dispatcher.forwardTo({
@@ -73,7 +74,20 @@ export class NetworkEvents {
 
   async #announce(): Promise<void> {
     this.#calls.look();
-    await this.#calls.askAll(WANTED, { namespaces: [...this.#wanted.keys()] });
+    const { silent } = await this.#calls.askAll(WANTED, { namespaces: [...this.#wanted.keys()] });
+    for (const replicaId of silent) void this.#ask(replicaId);
+  }
+
+  /** Asks a replica that may be busy some times more. Afterwards it is asked with its next channel. */
+  async #ask(replicaId: string): Promise<void> {
+    for (let tries = 0; tries < MAX_TRIES && this.#wanted.size > 0; tries++) {
+      try {
+        await this.#calls.ask(replicaId, WANTED, { namespaces: [...this.#wanted.keys()] });
+        return;
+      } catch {
+        await pause(ASK_AGAIN_MS);
+      }
+    }
   }
 
   #gone(asker: Asker): void {

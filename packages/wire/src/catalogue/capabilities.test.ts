@@ -4,7 +4,8 @@ import { ControllerCapability, capabilityMask, hasCapability, RouterCapability }
 test.each<[string, readonly number[], string]>([
   ["no bit", [], ""],
   ["controllers of OpenZiti 1.6", [1, 2, 3, 4], "1e"],
-  ["controllers of OpenZiti 2.x", Object.values(ControllerCapability), "7e"],
+  ["controllers of OpenZiti 2.x", [1, 2, 3, 4, 5, 6], "7e"],
+  ["one of several controllers", Object.values(ControllerCapability), "400000000000007e"],
   ["routers of OpenZiti 2.1", Object.values(RouterCapability), "4000000000000076"],
   ["bit 0 alone", [0], "01"],
   ["the first bit of a second byte", [8], "0100"],
