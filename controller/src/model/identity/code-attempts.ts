@@ -16,8 +16,10 @@ export class CodeAttempts {
   /** @returns how many were wrong in a row. @throws ApiError 429 with `retry-after` while the identity pauses */
   async require(db: Executor, identityId: string, now: Date): Promise<number> {
     const failures = await failuresInARow(db, keyOf(identityId));
-    const wait = (failures?.until.getTime() ?? 0) - now.getTime();
-    if (wait <= 0) return failures?.count ?? 0;
+    const { count = 0, until } = failures ?? {};
+    // A free attempt that failed at the same time may have the later time of the two, and makes none wait.
+    const wait = count > MAX_FREE_ATTEMPTS && until !== undefined ? until.getTime() - now.getTime() : 0;
+    if (wait <= 0) return count;
     const headers = { "retry-after": String(Math.ceil(wait / 1000)) };
     throw apiError("SERVER_TOO_MANY_REQUESTS", undefined, { headers, detail: `identity ${identityId} guesses codes` });
   }
