@@ -104,7 +104,7 @@ export class RouterDataModel implements DataModelSource {
     if (index <= this.index || !this.#ctx.store.replica.isShared) return;
     // From the database: no one waits until all know a change of the model.
     await this.#ctx.store.changes.wake();
-    await this.#work.run(async () => undefined);
+    await this.#work.idle();
   }
 
   changesAfter(index: bigint): readonly DataModelChange[] | undefined {
@@ -196,16 +196,15 @@ export class RouterDataModel implements DataModelSource {
   async #load(): Promise<void> {
     const image = new DataModelImage(this.#ctx, this.#certificates);
     const makes = this.#makes;
-    if (!makes) await leadersPosition(this.#ctx.store.db);
+    const known = makes ? undefined : await leadersPosition(this.#ctx.store.db);
     const { stored, position } = await this.#ctx.store.db
       .transaction()
       .setIsolationLevel("repeatable read")
       .execute(async (trx) => {
-        const { stored, now } = makes
-          ? await advancePosition(trx)
-          : { stored: undefined, now: await leadersPosition(trx) };
+        const now = known && ((await readPosition(trx)) ?? known);
+        const at = now ? { stored: undefined, now } : await advancePosition(trx);
         await image.read(trx);
-        return { stored, position: makes ? withUnlogged(now, image.unlogged()) : now };
+        return { ...at, position: makes ? withUnlogged(at.now, image.unlogged()) : at.now };
       });
     await image.select();
     if (makes) await storeChange(this.#ctx.store, position, stored, undefined);
@@ -232,7 +231,8 @@ export class RouterDataModel implements DataModelSource {
     const { isLeader } = this.#ctx.store.replica;
     if (isLeader === this.#isLeading) return;
     this.#isLeading = isLeader;
-    this[isLeader ? "acquire" : "release"]();
+    if (isLeader) this.acquire();
+    else this.release();
     void this.#work
       .run(async () => {
         this.#makes = isLeader;

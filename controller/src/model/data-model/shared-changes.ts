@@ -82,7 +82,10 @@ export async function sharedChanges(db: Db, after: bigint, until?: bigint): Prom
 const LOOK_EVERY_MS = 100;
 const MAX_LOOKS = 50;
 
-/** Where the leader has come to. Before the first position of all it waits for a few seconds: the leader loads the model. */
+/**
+ * Where the leader has come to. Before the first position of all it waits for a few seconds: the leader loads the model. Not for use in a transaction with one
+ * snapshot, which would show no other position: what it shows is read by {@link readPosition}.
+ */
 export async function leadersPosition(db: Db): Promise<Position> {
   for (let look = 0; look < MAX_LOOKS; look++) {
     const position = await readPosition(db);

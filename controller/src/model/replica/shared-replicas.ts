@@ -82,7 +82,7 @@ export class SharedReplicas implements ReplicaSet {
 
   async close(): Promise<void> {
     for (const stop of this.#stops.splice(0)) stop();
-    await this.#work.run(async () => undefined);
+    await this.#work.idle();
   }
 
   #liveIds(): Set<string> {

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
-import { LEADER_LOCK, leasesNow } from "../replicas/lease.ts";
+import { LEADER_LOCK, type LockHolder, leaderLockHolder, leasesNow } from "../replicas/lease.ts";
 import { beginEpoch, currentEpoch } from "./epoch.ts";
 import { ANSWER_MS, ask, CONNECTION_LIMITS, StoreClient, withClient } from "./store-client.ts";
 import { isSilence, storeErrorOf } from "./store-error.ts";
@@ -291,21 +291,14 @@ function isAway(error: unknown): boolean {
   return /^(ECONNREFUSED|ENOENT|ECONNRESET|EPIPE|57P0\d)$/.test(code) || /terminated unexpectedly/.test(message);
 }
 
-async function holderError(client: pg.Client, answerMs: number): Promise<DatabaseHeldError> {
-  const rows = await ask<{ name: string; address: string | null; since: Date | null }>(
-    client,
-    `SELECT a.application_name AS name, host(a.client_addr) AS address, a.backend_start AS since
-     FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-     WHERE l.locktype = 'advisory' AND l.granted AND l.classid = $1 AND l.objid = $2
-       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-    [...LEADER_LOCK],
-    answerMs,
-  );
-  const row = rows[0];
-  if (!row) return new DatabaseHeldError("another controller (which has just ended)", "");
-  const address = row.address ? ` (${row.address})` : "";
-  return new DatabaseHeldError(
-    `${row.name || "another program"}${address}`,
-    row.since ? ` since ${row.since.toISOString()}` : "",
-  );
+async function holderError(client: pg.ClientBase, answerMs: number): Promise<DatabaseHeldError> {
+  const holder = await leaderLockHolder(client, answerMs);
+  if (holder === undefined) return new DatabaseHeldError("another controller (which has just ended)", "");
+  return heldBy(holder);
+}
+
+export function heldBy({ application, address, since }: LockHolder): DatabaseHeldError {
+  const at = address === null ? "" : ` (${address})`;
+  const from = since === null ? "" : ` since ${since.toISOString()}`;
+  return new DatabaseHeldError(`${application || "another program"}${at}`, from);
 }

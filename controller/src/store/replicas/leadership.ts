@@ -3,7 +3,7 @@ import { Listeners } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
 import { beginEpoch } from "../postgres/epoch.ts";
-import { DatabaseHeldError } from "../postgres/holder-lock.ts";
+import { heldBy } from "../postgres/holder-lock.ts";
 import { ask, withClient } from "../postgres/store-client.ts";
 import { endConnection, leaderLockHolder, REPLICA_PREFIX, type Renewal } from "./lease.ts";
 
@@ -67,9 +67,7 @@ export class Leadership {
     const { answerMs, log } = this.#options;
     const holder = await leaderLockHolder(client, answerMs);
     if (holder === undefined) return;
-    if (!holder.application.startsWith(REPLICA_PREFIX)) {
-      throw new DatabaseHeldError(holder.application, ` since ${holder.since.toISOString()}`);
-    }
+    if (holder.application?.startsWith(REPLICA_PREFIX) !== true) throw heldBy(holder);
     // It has just got the lock.
     if (others.some(({ pid }) => pid === holder.pid)) return;
     log.warn({ leader: holder.application }, "the leader is silent: its connection is ended");

@@ -72,14 +72,17 @@ export async function endLease(client: pg.ClientBase, instance: string, answerMs
 /** Who holds the lock of the leader, if anyone does. */
 export interface LockHolder {
   readonly pid: number;
-  readonly application: string;
-  readonly since: Date;
+  /** Null, as is the time, for the connection of another role. */
+  readonly application: string | null;
+  /** Where it connects from; null for a Unix socket. */
+  readonly address: string | null;
+  readonly since: Date | null;
 }
 
 export async function leaderLockHolder(client: pg.ClientBase, answerMs: number): Promise<LockHolder | undefined> {
   const [row] = await ask<LockHolder & pg.QueryResultRow>(
     client,
-    `SELECT a.pid, a.application_name AS application, a.backend_start AS since
+    `SELECT a.pid, a.application_name AS application, host(a.client_addr) AS address, a.backend_start AS since
      FROM pg_locks l JOIN pg_stat_activity a USING (pid)
      WHERE l.locktype = 'advisory' AND l.granted AND l.classid = $1 AND l.objid = $2
        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,

@@ -6,7 +6,7 @@ import type pg from "pg";
 import { DatabaseHeldError } from "../postgres/holder-lock.ts";
 import { ask, CONNECTION_LIMITS, StoreClient } from "../postgres/store-client.ts";
 import { Leadership } from "./leadership.ts";
-import { endLease, LEASE_MS, RENEW_MS, REPLICA_PREFIX, renewLease } from "./lease.ts";
+import { endLease, LEASE_MS, RENEW_MS, REPLICA_PREFIX, type Renewal, renewLease } from "./lease.ts";
 import { CHANNEL, messageText, type ReplicaMessage, readMessage } from "./messages.ts";
 import { type OtherReplica, Spread } from "./spread.ts";
 
@@ -247,20 +247,9 @@ export class ReplicaLink {
 
   /** Renews the lease, and goes on renewing it. */
   async #renew(client: pg.Client): Promise<void> {
-    const { answerMs, replicaId } = this.#options;
     const startedAt = performance.now();
     const look = this.#spread.look();
-    const renewal = await renewLease(
-      client,
-      {
-        instance: this.instance,
-        replicaId,
-        name: this.#name,
-        leads: this.isLeader,
-        campaigns: this.#leadership.campaigns,
-      },
-      answerMs,
-    );
+    const renewal = await this.#renewLease(client, this.#leadership.campaigns);
     if (this.#isClosed || this.#client !== client) return;
     if (!this.#hasLease) {
       // The others may not have counted with this process for a while, since the server renewed the lease as late as now: they have to hear of it again.
@@ -282,6 +271,13 @@ export class ReplicaLink {
     this.#leaves += 1;
   }
 
+  /** @param campaigns whether to try to get the lock of the leader */
+  #renewLease(client: pg.Client, campaigns: boolean): Promise<Renewal> {
+    const { answerMs, replicaId } = this.#options;
+    const own = { instance: this.instance, replicaId, name: this.#name, leads: this.isLeader, campaigns };
+    return renewLease(client, own, answerMs);
+  }
+
   /** Becomes a member: every other process hears of this one, which then reads the log. */
   async #join(): Promise<void> {
     this.#isJoining = true;
@@ -291,9 +287,7 @@ export class ReplicaLink {
       if (client === undefined) return;
       // Leases that were written beside the first renewal are seen by the second.
       const look = this.#spread.look();
-      const own = { instance: this.instance, replicaId: this.#options.replicaId, name: this.#name };
-      const renewing = { ...own, leads: this.isLeader, campaigns: false };
-      const { others } = await renewLease(client, renewing, this.#options.answerMs);
+      const { others } = await this.#renewLease(client, false);
       this.#spread.looked(look, others, this.#count);
       this.#count += 1;
       for (const hello = this.#count; !this.#spread.isKnownByAll(hello); ) {
