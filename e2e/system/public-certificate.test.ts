@@ -2,10 +2,11 @@ import { X509Certificate } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createClient } from "@sallyport/api";
-import { Context, enroll } from "@sallyport/sdk";
+import { type Context, enroll } from "@sallyport/sdk";
 import { commonName, x509 } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
+import { Contexts } from "../network/contexts.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
@@ -18,13 +19,7 @@ const folder = makeScratch("public-certificate");
 let certificate: PublicCertificate;
 let network: Network;
 let echo: DeclaredService;
-const contexts: Context[] = [];
-
-const load = async (file: string): Promise<Context> => {
-  const context = await Context.load(file, { refreshIntervalMs: 500 });
-  contexts.push(context);
-  return context;
-};
+const contexts = new Contexts();
 const dials = (context: Context) =>
   eventually(
     "echo can be dialled",
@@ -54,12 +49,12 @@ beforeAll(async () => {
   await certificate.renew("public 1");
   network = await startNetwork(join(folder, "network"), { controllerSettings: (text) => certificate.settings(text) });
   echo = await declareService(network, { name: "echo" });
-  const host = await load(echo.hostFile);
+  const host = await contexts.load(echo.hostFile);
   await hostEcho(host, "echo");
 }, 180_000);
 
 afterAll(async () => {
-  for (const context of contexts) await context.close();
+  await contexts.close();
   await network?.stop();
   removeScratch(folder);
 }, 180_000);
@@ -92,7 +87,7 @@ describe("a network whose API has a certificate of a public authority", { timeou
   });
 
   it("enrolls our identities and routers, which then work", async () => {
-    await dials(await load(echo.clientFile));
+    await dials(await contexts.load(echo.clientFile));
   });
 
   it("takes over another pair when the files are replaced, and signs the outstanding tokens with its key", async () => {
@@ -115,8 +110,8 @@ describe("a network whose API has a certificate of a public authority", { timeou
     });
     const file = join(folder, "outstanding.json");
     writeFileSync(file, JSON.stringify(await enroll(after)), { mode: 0o600 });
-    await load(file);
-    await dials(await load(echo.clientFile));
+    await contexts.load(file);
+    await dials(await contexts.load(echo.clientFile));
   });
 
   it("looks at the files at once on SIGHUP, and stays with what it has when they are broken", async () => {
@@ -132,7 +127,7 @@ describe("a network whose API has a certificate of a public authority", { timeou
   it("goes on after a restart, and its routers with it", async () => {
     await network.restartController();
     expect(await shown("http/1.1")).toBe("public 3");
-    await dials(await load(echo.clientFile));
+    await dials(await contexts.load(echo.clientFile));
   });
 
   it("does not start with files that cannot be used, and says where they are named", async () => {

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Context } from "@sallyport/sdk";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
+import { Contexts } from "../network/contexts.ts";
 import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
@@ -14,13 +14,7 @@ const folder = makeScratch("replica");
 let network: Network;
 let ctrlPort: number;
 let echo: DeclaredService;
-const contexts: Context[] = [];
-
-const load = async (file: string): Promise<Context> => {
-  const context = await Context.load(file, { refreshIntervalMs: 500 });
-  contexts.push(context);
-  return context;
-};
+const contexts = new Contexts();
 
 beforeAll(async () => {
   ctrlPort = await freePort();
@@ -36,11 +30,11 @@ replica:
 `,
   });
   echo = await declareService(network, { name: "echo" });
-  await hostEcho(await load(echo.hostFile), "echo");
+  await hostEcho(await contexts.load(echo.hostFile), "echo");
 }, 180_000);
 
 afterAll(async () => {
-  for (const context of contexts) await context.close();
+  await contexts.close();
   await network?.stop();
   removeScratch(folder);
 }, 180_000);
@@ -60,7 +54,7 @@ describe("a controller with an id and addresses of its own", { timeout: 120_000 
   });
 
   it("carries connections, which survive its restart under the same id", async () => {
-    const client = await load(echo.clientFile);
+    const client = await contexts.load(echo.clientFile);
     const connection = await eventually(
       "echo can be dialled",
       () => client.dial("echo", { allowHalfOpen: true, timeoutMs: 10_000 }),

@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import { type ApiClient, createClient } from "@sallyport/api";
-import { Context } from "@sallyport/sdk";
 import { ManagementType, x509 } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ManagementClient } from "../../../controller/src/management/testing/management-client.ts";
 import { urlOf } from "../../../controller/src/store/testing/oldest-server.ts";
 import { testDatabase } from "../../../controller/src/store/testing/test-store.ts";
 import { exchangeSome } from "../../network/bytes.ts";
+import { Contexts } from "../../network/contexts.ts";
 import { eventually } from "../../network/eventually.ts";
 import { hostEcho } from "../../network/hosted-echo.ts";
 import { type DeclaredService, declareService, type Network } from "../../network/network.ts";
@@ -30,19 +30,13 @@ let sides: Side[];
 let echo: DeclaredService;
 let token: string;
 let ca: string;
-const contexts: Context[] = [];
-
-const load = async (file: string): Promise<Context> => {
-  const context = await Context.load(file, { refreshIntervalMs: 500 });
-  contexts.push(context);
-  return context;
-};
+const contexts = new Contexts();
 
 beforeAll(async () => {
   database = await testDatabase();
   network = await startShared(join(folder, "network"), urlOf(database.connection));
   echo = await declareService(network, { name: "echo" });
-  await hostEcho(await load(echo.hostFile), "echo");
+  await hostEcho(await contexts.load(echo.hostFile), "echo");
   second = await startReplica(network, "c2");
   const { data } = await network.management.authenticate({
     query: { method: "password" },
@@ -54,7 +48,7 @@ beforeAll(async () => {
 }, 240_000);
 
 afterAll(async () => {
-  for (const context of contexts) await context.close();
+  await contexts.close();
   for (const each of sides ?? []) each.close();
   await second?.program.stop();
   await network?.stop();
@@ -98,7 +92,7 @@ async function side(id: string, port: number): Promise<Side> {
 describe("two controllers, asked for what only one of them knows", { timeout: 180_000 }, () => {
   it("show and end each other's circuits, and tell of each once", async () => {
     const [one, two] = sides as [Side, Side];
-    const client = await load(echo.clientFile);
+    const client = await contexts.load(echo.clientFile);
     const connection = await eventually(
       "echo can be dialled",
       () => client.dial("echo", { allowHalfOpen: true, timeoutMs: 10_000 }),

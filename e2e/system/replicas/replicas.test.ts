@@ -1,10 +1,11 @@
 import { join } from "node:path";
 import type { ApiClient } from "@sallyport/api";
-import { Context } from "@sallyport/sdk";
+import type { Context } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { urlOf } from "../../../controller/src/store/testing/oldest-server.ts";
 import { testDatabase } from "../../../controller/src/store/testing/test-store.ts";
 import { exchange, exchangeSome } from "../../network/bytes.ts";
+import { Contexts } from "../../network/contexts.ts";
 import { eventually } from "../../network/eventually.ts";
 import { hostEcho } from "../../network/hosted-echo.ts";
 import { administrator, type DeclaredService, declareService, type Network } from "../../network/network.ts";
@@ -17,13 +18,7 @@ let network: Network;
 let second: Replica;
 let there: ApiClient<"management">;
 let echo: DeclaredService;
-const contexts: Context[] = [];
-
-const load = async (file: string): Promise<Context> => {
-  const context = await Context.load(file, { refreshIntervalMs: 500 });
-  contexts.push(context);
-  return context;
-};
+const contexts = new Contexts();
 
 const dial = (context: Context) => context.dial("echo", { allowHalfOpen: true, timeoutMs: 10_000 });
 
@@ -31,13 +26,13 @@ beforeAll(async () => {
   database = await testDatabase();
   network = await startShared(join(folder, "network"), urlOf(database.connection));
   echo = await declareService(network, { name: "echo" });
-  await hostEcho(await load(echo.hostFile), "echo");
+  await hostEcho(await contexts.load(echo.hostFile), "echo");
   second = await startReplica(network, "c2");
   there = await administrator(second.apiPort, network.adminPassword);
 }, 240_000);
 
 afterAll(async () => {
-  for (const context of contexts) await context.close();
+  await contexts.close();
   there?.close();
   await second?.program.stop();
   await network?.stop();
@@ -72,7 +67,7 @@ describe("two controllers on one database", { timeout: 180_000 }, () => {
   });
 
   it("connections outlive the controller that made them, and others are made meanwhile", async () => {
-    const client = await load(echo.clientFile);
+    const client = await contexts.load(echo.clientFile);
     const open = await eventually("echo can be dialled", () => dial(client), 60_000);
     await exchangeSome(open, 1, 100_000);
     await network.stopProgram("controller", "SIGKILL");
