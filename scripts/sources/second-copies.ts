@@ -30,7 +30,7 @@ export const MEANT_COPIES: readonly MeantCopy[] = [
   { under: "packages/wire/src/xgress/send/", use: "Backoff", why: "the data path: one number, no object per circuit" },
   { under: "packages/wire/src/xgress/send/", use: "backoffDelay", why: "the data path: whole rounds, no jitter" },
   {
-    under: "controller/src/store/change-log.ts",
+    under: "controller/src/store/changes/change-log.ts",
     use: "SerialQueue",
     why: "its order of hand-outs is tested as it stands",
   },

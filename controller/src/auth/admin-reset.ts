@@ -4,7 +4,7 @@ import { json } from "../model/entity.ts";
 import { removeMfa } from "../model/identity/mfa.ts";
 import { endApiSessions } from "../model/session/session-removal.ts";
 import { translated } from "../model/store-errors.ts";
-import { appendChange } from "../store/change-log.ts";
+import { appendChange } from "../store/changes/change-log.ts";
 import { randomEntityId } from "../store/ids.ts";
 import { hashPassword, passwordProblem } from "./password.ts";
 

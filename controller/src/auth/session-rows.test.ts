@@ -1,7 +1,7 @@
 import { silentLogger } from "@sallyport/wire";
 import { afterEach, expect, it, vi } from "vitest";
-import type { ChangeSubscriber } from "../store/change-log.ts";
-import type { ChangeRow } from "../store/change-log-reads.ts";
+import type { ChangeSubscriber } from "../store/changes/change-log.ts";
+import type { ChangeRow } from "../store/changes/change-log-reads.ts";
 import { MAX_ROWS, SessionRows } from "./session-rows.ts";
 
 /** A change log that is told by the test what was written. */

@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import { BoundedMap } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { ModelStore } from "../model/context.ts";
-import type { ChangeRow } from "../store/change-log-reads.ts";
-import type { MfaBefore } from "../store/logged-write.ts";
+import type { ChangeRow } from "../store/changes/change-log-reads.ts";
+import type { MfaBefore } from "../store/changes/logged-write.ts";
 
 /** The session and the identity whose changes a kept row depends on. */
 export interface OwnedSession {

@@ -5,7 +5,7 @@ import { startTestController, type TestController } from "../api/testing/test-co
 import { type PkiMaterial, rotate } from "../pki/material.ts";
 import { Pki } from "../pki/pki.ts";
 import { DEFAULT_LIFETIMES } from "../pki/testing.ts";
-import type { ChangeSubscriber } from "../store/change-log.ts";
+import type { ChangeSubscriber } from "../store/changes/change-log.ts";
 import type { Store } from "../store/database.ts";
 import { KeyVault, Secrets } from "../store/secrets.ts";
 import { interposed } from "../store/testing/test-store.ts";

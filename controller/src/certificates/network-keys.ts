@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Db, ModelStore } from "../model/context.ts";
 import { PkiError } from "../pki/issue.ts";
 import { checkMaterial, type PkiMaterial } from "../pki/material.ts";
-import { appendChange } from "../store/change-log.ts";
+import { appendChange } from "../store/changes/change-log.ts";
 import { KeyVault, type Secrets } from "../store/secrets.ts";
 
 const NAME = "pki";

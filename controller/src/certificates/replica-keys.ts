@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Db, ModelStore } from "../model/context.ts";
 import type { PkiMaterial } from "../pki/material.ts";
 import { checkReplicaMaterial, type ReplicaMaterial } from "../pki/replica-material.ts";
-import { appendChange } from "../store/change-log.ts";
+import { appendChange } from "../store/changes/change-log.ts";
 import { KeyVault, type Secrets } from "../store/secrets.ts";
 import { changeNetworkKeys, NETWORK_KEYS_KIND } from "./network-keys.ts";
 

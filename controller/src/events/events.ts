@@ -2,7 +2,7 @@ import { isAbsolute, resolve } from "node:path";
 import type { ControllerConfig, EventHandlerConfig } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
 import type { Kysely } from "kysely";
-import type { ChangeLog } from "../store/change-log.ts";
+import type { ChangeLog } from "../store/changes/change-log.ts";
 import type { Database } from "../store/schema.ts";
 import { Dispatcher, type EventOutput } from "./dispatcher.ts";
 import { FileOutput, StreamOutput } from "./outputs.ts";

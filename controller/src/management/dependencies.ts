@@ -5,7 +5,7 @@ import type { Fabric } from "../fabric/fabric.ts";
 import type { FabricModel } from "../fabric/ports.ts";
 import type { NetworkEvents } from "../replicas/network-events.ts";
 import type { WholeNetwork } from "../replicas/whole-network.ts";
-import type { ChangeLog } from "../store/change-log.ts";
+import type { ChangeLog } from "../store/changes/change-log.ts";
 import type { Database } from "../store/schema.ts";
 
 export interface ManagementParts {

@@ -1,6 +1,6 @@
-import type { ChangeLog } from "../store/change-log.ts";
-import type { ChangeRow } from "../store/change-log-reads.ts";
-import type { ChangeKind } from "../store/logged-write.ts";
+import type { ChangeLog } from "../store/changes/change-log.ts";
+import type { ChangeRow } from "../store/changes/change-log-reads.ts";
+import type { ChangeKind } from "../store/changes/logged-write.ts";
 
 /** Whose connection it is, as changes name it. */
 interface WatchedSession {

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Model } from "../model/model.ts";
 import { summarize } from "../model/summary.ts";
-import type { ChangeLog } from "../store/change-log.ts";
+import type { ChangeLog } from "../store/changes/change-log.ts";
 import type { Store } from "../store/database.ts";
 import type { ControllerMetrics } from "./metrics.ts";
 

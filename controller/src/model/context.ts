@@ -4,7 +4,7 @@ import type { ClientConfig } from "pg";
 import type { TokenLives } from "../auth/tokens/token-keys.ts";
 import type { Tokens } from "../auth/tokens/tokens.ts";
 import type { EventSink } from "../events/event.ts";
-import type { ChangeLog } from "../store/change-log.ts";
+import type { ChangeLog } from "../store/changes/change-log.ts";
 import type { Replica } from "../store/database.ts";
 import type { Outage } from "../store/outage.ts";
 import type { Database } from "../store/schema.ts";

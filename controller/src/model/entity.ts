@@ -1,8 +1,8 @@
 /** What the reads and writes of all entities share. */
 import { fieldError, notFound } from "@sallyport/api";
 import { type Selectable, sql, type Updateable } from "kysely";
-import { appendChange } from "../store/change-log.ts";
-import { LoggedStatement } from "../store/logged-write.ts";
+import { appendChange } from "../store/changes/change-log.ts";
+import { LoggedStatement } from "../store/changes/logged-write.ts";
 import type { Database } from "../store/schema.ts";
 import type { Db } from "./context.ts";
 

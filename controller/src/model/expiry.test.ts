@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { testTokens } from "../auth/tokens/testing/test-tokens.ts";
-import { appendChange } from "../store/change-log.ts";
-import { currentSnapshot, pruneChanges, readChanges } from "../store/change-log-reads.ts";
+import { appendChange } from "../store/changes/change-log.ts";
+import { currentSnapshot, pruneChanges, readChanges } from "../store/changes/change-log-reads.ts";
 import { settled, type TestStore, testStore } from "../store/testing/test-store.ts";
 import { expiries } from "./expiry.ts";
 import { seed } from "./seeds.ts";

@@ -1,7 +1,7 @@
 /** Removes rows whose time is over, but for sessions: in batches, each in a short statement, so that no request waits for it. */
 
 import { type RawBuilder, sql } from "kysely";
-import { type LoggedRows, loggedWrite } from "../store/logged-write.ts";
+import { type LoggedRows, loggedWrite } from "../store/changes/logged-write.ts";
 import type { ModelContext, ModelStore } from "./context.ts";
 
 /** Rows that go in one statement. */

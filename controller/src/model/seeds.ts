@@ -1,5 +1,5 @@
 /** The entities that every network has from the start: see docs/protocol/store.md, "From the start". */
-import { appendChange } from "../store/change-log.ts";
+import { appendChange } from "../store/changes/change-log.ts";
 import {
   hostInterfacesV1,
   hostV1,

@@ -1,6 +1,6 @@
 import { type SqlBool, sql } from "kysely";
 import { PUBLISH_MS } from "../auth/tokens/token-keys.ts";
-import type { ChangeRow } from "../store/change-log-reads.ts";
+import type { ChangeRow } from "../store/changes/change-log-reads.ts";
 import { DatabaseUnavailableError } from "../store/outage.ts";
 import type { ModelContext } from "./context.ts";
 import { expiries } from "./expiry.ts";

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { appendChange, type ChangeSubscriber } from "./change-log.ts";
+import { appendChange, type ChangeSubscriber } from "./changes/change-log.ts";
 import { isVisibleIn, parseSnapshot, RowCounts } from "./row-counts.ts";
 import { interposed, type TestStore, testStore } from "./testing/test-store.ts";
 

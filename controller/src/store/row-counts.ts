@@ -1,6 +1,6 @@
 import { type Kysely, sql } from "kysely";
-import type { ChangeLog } from "./change-log.ts";
-import type { ChangeRow } from "./change-log-reads.ts";
+import type { ChangeLog } from "./changes/change-log.ts";
+import type { ChangeRow } from "./changes/change-log-reads.ts";
 import type { Database } from "./schema.ts";
 
 /** Tables whose every new and every removed row stands in the change log under the table's name. */

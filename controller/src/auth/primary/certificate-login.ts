@@ -5,7 +5,7 @@ import type { ModelContext } from "../../model/context.ts";
 import { claimAuthenticatorId } from "../../model/identity/cas.ts";
 import { type ExternalIdClaim, externalIdOf } from "../../pki/external-id-claim.ts";
 import { isForClients } from "../../pki/third-party-ca.ts";
-import { loggedWrite } from "../../store/logged-write.ts";
+import { loggedWrite } from "../../store/changes/logged-write.ts";
 import { type CertificateTrust, trustOf } from "../client-certificate.ts";
 import { findPrincipal, type Principal, type Proof, refused, requireEnabled } from "./proof.ts";
 

@@ -10,8 +10,8 @@ import {
 } from "../../model/identity/failed-attempts.ts";
 import { isDisabled } from "../../model/identity/identities.ts";
 import type { Model } from "../../model/model.ts";
+import { loggedWrite } from "../../store/changes/logged-write.ts";
 import { Statement } from "../../store/driver/statement.ts";
-import { loggedWrite } from "../../store/logged-write.ts";
 import type { Guesses } from "../limits/guess-limits.ts";
 import { checkPassword, hashPassword, isOutdated, type ProvedPassword } from "../password.ts";
 import { findPrincipal, type Principal, type Proof, refused } from "./proof.ts";

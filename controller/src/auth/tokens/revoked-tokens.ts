@@ -1,4 +1,4 @@
-import type { RevocationBefore } from "../../store/logged-write.ts";
+import type { RevocationBefore } from "../../store/changes/logged-write.ts";
 import type { TokenStore } from "./token-keys.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { createPublicKey } from "node:crypto";
 import { fingerprint } from "@sallyport/wire";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { ChangeSubscriber } from "../../store/change-log.ts";
-import type { ChangeRow } from "../../store/change-log-reads.ts";
+import type { ChangeSubscriber } from "../../store/changes/change-log.ts";
+import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
 import { SecretsError } from "../../store/secrets.ts";
 import { type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { TEST_LIVES, testKeyOptions } from "./testing/test-tokens.ts";

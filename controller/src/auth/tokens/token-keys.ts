@@ -5,7 +5,7 @@ import type { Logger } from "@sallyport/wire";
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { KeyedCertificate } from "../../pki/issue.ts";
 import { JwtSigner, type SigningAlgorithm } from "../../pki/jwt-signer.ts";
-import { appendChange, type ChangeLog } from "../../store/change-log.ts";
+import { appendChange, type ChangeLog } from "../../store/changes/change-log.ts";
 import type { Database } from "../../store/schema.ts";
 import type { Secrets } from "../../store/secrets.ts";
 import { type VerificationKey, verificationKey } from "../jwt/verification-key.ts";

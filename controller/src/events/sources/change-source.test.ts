@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { beginOidcLogin, loginByOidc } from "../../api/testing/oidc-client.ts";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import { summarize } from "../../model/summary.ts";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
 import { timeOrderedId } from "../../store/ids.ts";
 import { Dispatcher } from "../dispatcher.ts";
 import { readSubscription } from "../subscription.ts";

@@ -1,15 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { type Logger, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
-import type { ChangeLog } from "../../store/change-log.ts";
-import type { ChangeRow } from "../../store/change-log-reads.ts";
-import { isIdOfOidcSession } from "../../store/ids.ts";
+import type { ChangeLog } from "../../store/changes/change-log.ts";
+import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
 import {
   type ApiSessionBefore,
   type ApiSessionUpdateBefore,
   NO_ENTITIES,
   type SessionBefore,
-} from "../../store/logged-write.ts";
+} from "../../store/changes/logged-write.ts";
+import { isIdOfOidcSession } from "../../store/ids.ts";
 import type { Database } from "../../store/schema.ts";
 import type { Dispatcher } from "../dispatcher.ts";
 import type { TerminatorSource } from "./terminator-source.ts";

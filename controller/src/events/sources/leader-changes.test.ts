@@ -1,8 +1,8 @@
 import { silentLogger } from "@sallyport/wire";
 import { sql } from "kysely";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { appendChange } from "../../store/change-log.ts";
-import type { ChangeRow } from "../../store/change-log-reads.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
+import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
 import { openStore, type Store } from "../../store/database.ts";
 import { testDatabase } from "../../store/testing/test-store.ts";
 import { LeaderChanges } from "./leader-changes.ts";

@@ -1,8 +1,8 @@
 import { SerialQueue } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
-import type { ChangeLog, ChangeSubscriber } from "../../store/change-log.ts";
-import { readChanges } from "../../store/change-log-reads.ts";
+import type { ChangeLog, ChangeSubscriber } from "../../store/changes/change-log.ts";
+import { readChanges } from "../../store/changes/change-log-reads.ts";
 import { DatabaseUnavailableError } from "../../store/outage.ts";
 import type { Database, EngineTables } from "../../store/schema.ts";
 

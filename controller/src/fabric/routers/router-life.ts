@@ -1,7 +1,5 @@
 import { ControlType, ctrlPb, encodeControl, type Logger } from "@sallyport/wire";
-import type { CircuitAdoption } from "../circuits/circuit-adoption.ts";
 import type { CircuitRegistry } from "../circuits/circuit-registry.ts";
-import type { CircuitSuccession } from "../circuits/circuit-succession.ts";
 import type { Rerouter } from "../circuits/rerouter.ts";
 import type { RouteExchange } from "../circuits/route-exchange.ts";
 import type { EmitEvent } from "../fabric-events.ts";
@@ -9,6 +7,8 @@ import type { LinkMessages } from "../links/link-messages.ts";
 import type { Mesh } from "../links/mesh.ts";
 import type { FabricModel } from "../ports.ts";
 import type { SessionFeed } from "../sessions/session-feed.ts";
+import type { CircuitAdoption } from "../takeover/circuit-adoption.ts";
+import type { CircuitSuccession } from "../takeover/circuit-succession.ts";
 import type { TerminatorValidation } from "../terminators/terminator-validation.ts";
 import type { IdentityConnections } from "./identity-connections.ts";
 import type { RouterConnection } from "./router-connection.ts";

@@ -3,8 +3,8 @@ import { TimeSlice } from "@sallyport/async";
 import { edgeCtrlPb } from "@sallyport/wire";
 import { sql } from "kysely";
 import { Membership, type MembershipChange, type PolicySide } from "../../policy/membership.ts";
-import type { ChangeRow } from "../../store/change-log-reads.ts";
-import type { ChangeKind } from "../../store/logged-write.ts";
+import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
+import type { ChangeKind } from "../../store/changes/logged-write.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { Policies, type PolicyRecord, SERVICE_POLICY, selectionOf } from "../policy/policies.ts";
 import {

@@ -8,7 +8,7 @@ import {
   type PlacedState,
   type StateOptions,
 } from "../../fabric/data-model/data-model-source.ts";
-import type { ChangeRow } from "../../store/change-log-reads.ts";
+import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
 import type { ModelContext } from "../context.ts";
 import { encodeChangeSet, encodeState, encodeValidation, isOnTimeline, MAX_STATE_BYTES } from "./encoding.ts";
 import type { EncodedEvent } from "./events.ts";

@@ -3,7 +3,7 @@ import { silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { sql } from "kysely";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
 import { openStore, type Store } from "../../store/database.ts";
 import { testDatabase } from "../../store/testing/test-store.ts";
 import { Services } from "../network/services.ts";

@@ -2,7 +2,7 @@
 
 import { pause } from "@sallyport/async";
 import { sql } from "kysely";
-import { loggedWrite } from "../../store/logged-write.ts";
+import { loggedWrite } from "../../store/changes/logged-write.ts";
 import type { Db, ModelStore } from "../context.ts";
 import type { EncodedEvent } from "./events.ts";
 import { isWithin, type Position, readPosition, type StoredPosition, storePosition } from "./position.ts";

@@ -1,7 +1,7 @@
 import { BoundedMap } from "@sallyport/async";
 import type { Permission } from "@sallyport/wire";
 import type { TerminatorRecord } from "../../fabric/ports.ts";
-import type { ChangeRow } from "../../store/change-log-reads.ts";
+import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
 import type { ApiSessionKind } from "../../store/session-tables.ts";
 import type { ModelStore } from "../context.ts";
 

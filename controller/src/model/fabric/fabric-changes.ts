@@ -2,9 +2,7 @@ import { Listeners } from "@sallyport/async";
 import type { ApiSessionRecord } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { ModelChange } from "../../fabric/ports.ts";
-import type { ChangeRow } from "../../store/change-log-reads.ts";
-import { likely } from "../../store/driver/statement.ts";
-import { isIdOfOidcSession } from "../../store/ids.ts";
+import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
 import type {
   ApiSessionBefore,
   AuthPolicyBefore,
@@ -13,7 +11,9 @@ import type {
   MfaBefore,
   RevocationBefore,
   SessionBefore,
-} from "../../store/logged-write.ts";
+} from "../../store/changes/logged-write.ts";
+import { likely } from "../../store/driver/statement.ts";
+import { isIdOfOidcSession } from "../../store/ids.ts";
 import type { ModelContext } from "../context.ts";
 import { sessionRecords, sessionsWithoutCode } from "./fabric-sessions.ts";
 

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { FabricModel, RouterRecord } from "../../fabric/ports.ts";
 import { SIGNED_TOKEN_PREFIX } from "../../fabric/token-names.ts";
 import { CsrError } from "../../pki/issue.ts";
-import { loggedWrite, TERMINATOR_BEFORE } from "../../store/logged-write.ts";
+import { loggedWrite, TERMINATOR_BEFORE } from "../../store/changes/logged-write.ts";
 import type { ModelContext } from "../context.ts";
 import { json } from "../entity.ts";
 import type { Model } from "../model.ts";

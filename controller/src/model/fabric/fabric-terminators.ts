@@ -7,7 +7,7 @@ import type {
   TerminatorOutcome,
   TerminatorRecord,
 } from "../../fabric/ports.ts";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { json, keepEntity } from "../entity.ts";

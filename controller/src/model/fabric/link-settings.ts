@@ -2,8 +2,8 @@ import { Listeners } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { LinkSetting, LinkSettings } from "../../fabric/replicas.ts";
-import { appendChange } from "../../store/change-log.ts";
-import type { ChangeRow } from "../../store/change-log-reads.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
+import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
 import type { Store } from "../../store/database.ts";
 
 const KIND = "link_setting";

@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import type { TokenSubject } from "../../auth/tokens/token-issuer.ts";
 import { DenialCode, type ModelChange, type NewTerminator } from "../../fabric/ports.ts";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
 import type { SessionRow } from "../session/sessions.ts";
 import { TUNNELER } from "../testing/client-info.ts";
 

@@ -10,9 +10,9 @@ import {
 } from "@sallyport/api";
 import type { Selectable, Updateable } from "kysely";
 import type { z } from "zod";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
+import type { AuthPolicyBefore } from "../../store/changes/logged-write.ts";
 import { randomEntityId } from "../../store/ids.ts";
-import type { AuthPolicyBefore } from "../../store/logged-write.ts";
 import type { AuthPolicyTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { deleteEntity, getEntity, json, keepEntity, lockEntity, requireName, updateEntity } from "../entity.ts";

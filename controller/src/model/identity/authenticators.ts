@@ -5,7 +5,7 @@ import { type Insertable, type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { hashPassword, passwordProblem } from "../../auth/password.ts";
 import { issuingAuthority } from "../../pki/third-party-ca.ts";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { AuthenticatorTable, Tags } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";

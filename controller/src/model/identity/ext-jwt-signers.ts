@@ -11,7 +11,7 @@ import type { z } from "zod";
 import { isClaimSelector } from "../../auth/jwt/claim-selector.ts";
 import { endpointUrl, JwksFetchError } from "../../auth/jwt/jwks-fetcher.ts";
 import { verificationKey } from "../../auth/jwt/verification-key.ts";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { ExtJwtSignerTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";

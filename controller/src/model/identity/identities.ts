@@ -9,10 +9,15 @@ import {
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { numberedName } from "../../auth/identity-name.ts";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
+import {
+  API_SESSION_BEFORE,
+  type IdentityBefore,
+  LoggedStatement,
+  SESSION_BEFORE,
+} from "../../store/changes/logged-write.ts";
 import { Statement } from "../../store/driver/statement.ts";
 import { randomEntityId } from "../../store/ids.ts";
-import { API_SESSION_BEFORE, type IdentityBefore, LoggedStatement, SESSION_BEFORE } from "../../store/logged-write.ts";
 import { isConditional } from "../../store/row-version.ts";
 import type { IdentityTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";

@@ -1,9 +1,9 @@
 import { randomInt, timingSafeEqual } from "node:crypto";
 import { ApiError, apiError, notFound } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
+import type { MfaBefore } from "../../store/changes/logged-write.ts";
 import { randomEntityId } from "../../store/ids.ts";
-import type { MfaBefore } from "../../store/logged-write.ts";
 import type { MfaTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, keepEntity } from "../entity.ts";

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { type ChangeKind, loggedWrite } from "../../store/logged-write.ts";
+import { type ChangeKind, loggedWrite } from "../../store/changes/logged-write.ts";
 import type { Db } from "../context.ts";
 import { byQuery, type IntegrityCheck, keysOf, type Violation } from "./integrity-check.ts";
 

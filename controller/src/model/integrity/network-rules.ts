@@ -1,6 +1,6 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
-import { appendChange } from "../../store/change-log.ts";
-import { loggedWrite } from "../../store/logged-write.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
+import { loggedWrite } from "../../store/changes/logged-write.ts";
 import type { Db } from "../context.ts";
 import { DEFAULT_AUTH_POLICY, FIXED_CONFIG_TYPES, seedIn } from "../seeds.ts";
 import { endSessions } from "../session/session-removal.ts";

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { type ChangeKind, loggedWrite } from "../../store/logged-write.ts";
+import { type ChangeKind, loggedWrite } from "../../store/changes/logged-write.ts";
 import type { Db } from "../context.ts";
 import { DEFAULT_AUTH_POLICY } from "../seeds.ts";
 import { endApiSessions, endSessions, removeTerminators } from "../session/session-removal.ts";

@@ -11,9 +11,9 @@ import {
 } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
+import { loggedWrite } from "../../store/changes/logged-write.ts";
 import { randomEntityId } from "../../store/ids.ts";
-import { loggedWrite } from "../../store/logged-write.ts";
 import type { ConfigTable, ConfigTypeTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { deleteEntity, getEntity, json, lockEntity, requireName, updateEntity } from "../entity.ts";

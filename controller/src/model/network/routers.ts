@@ -8,7 +8,7 @@ import {
 } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { RouterTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";

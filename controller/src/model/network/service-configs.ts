@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { getEntity, lockEntity, requireEntity } from "../entity.ts";
 

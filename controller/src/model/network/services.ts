@@ -2,10 +2,10 @@ import { notFound, type serviceCreate, type servicePatch } from "@sallyport/api"
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { isTerminatorStrategy } from "../../fabric/ports.ts";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
+import { LoggedStatement } from "../../store/changes/logged-write.ts";
 import { likely, Statement } from "../../store/driver/statement.ts";
 import { randomEntityId } from "../../store/ids.ts";
-import { LoggedStatement } from "../../store/logged-write.ts";
 import { isConditional } from "../../store/row-version.ts";
 import type { ServiceTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";

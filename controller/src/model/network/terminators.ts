@@ -2,7 +2,7 @@ import { timingSafeEqual } from "node:crypto";
 import { fieldError, type terminatorCreate, type terminatorPatch } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { TerminatorTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { type RawBuilder, sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { PolicyIndex } from "../../policy/policy-index.ts";
-import { appendChange, type Change } from "../../store/change-log.ts";
+import { appendChange, type Change } from "../../store/changes/change-log.ts";
 import { type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { seed } from "../seeds.ts";
 import { testContext } from "../testing/test-context.ts";

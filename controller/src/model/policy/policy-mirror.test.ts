@@ -1,8 +1,8 @@
 import { silentLogger } from "@sallyport/wire";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { appendChange, type Change } from "../../store/change-log.ts";
-import { pruneChanges } from "../../store/change-log-reads.ts";
+import { appendChange, type Change } from "../../store/changes/change-log.ts";
+import { pruneChanges } from "../../store/changes/change-log-reads.ts";
 import { openStore, type Store } from "../../store/database.ts";
 import { settled, type TestStore, testStore } from "../../store/testing/test-store.ts";
 import { seed } from "../seeds.ts";

@@ -4,10 +4,10 @@ import { PolicyIndex, type PolicyRows, type ServicePolicy } from "../../policy/p
 import type { RouterPolicy } from "../../policy/router-access.ts";
 import type { Attributed, RoleSelector, Semantic } from "../../policy/selector.ts";
 import { ServiceUpdates, type Stamp } from "../../policy/service-updates.ts";
-import { appendChange } from "../../store/change-log.ts";
-import type { ChangeRow } from "../../store/change-log-reads.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
+import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
+import type { ChangeKind, PolicyBefore } from "../../store/changes/logged-write.ts";
 import { likely } from "../../store/driver/statement.ts";
-import type { ChangeKind, PolicyBefore } from "../../store/logged-write.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { selectedChecks } from "../posture/posture-checks.ts";
 import type { Grant } from "./access.ts";

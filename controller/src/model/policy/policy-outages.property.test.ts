@@ -2,7 +2,7 @@ import { silentLogger } from "@sallyport/wire";
 import fc from "fast-check";
 import { type Kysely, sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { appendChange, ChangeLog } from "../../store/change-log.ts";
+import { appendChange, ChangeLog } from "../../store/changes/change-log.ts";
 import { DatabaseUnavailableError } from "../../store/outage.ts";
 import type { EngineTables } from "../../store/schema.ts";
 import { interposed, type TestStore, testStore } from "../../store/testing/test-store.ts";

@@ -1,4 +1,4 @@
-import type { MfaBefore } from "../../store/logged-write.ts";
+import type { MfaBefore } from "../../store/changes/logged-write.ts";
 import type { ModelStore } from "../context.ts";
 import type { PostureReports } from "./posture-reports.ts";
 import type { StoredReports } from "./stored-reports.ts";

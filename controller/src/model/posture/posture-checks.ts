@@ -13,7 +13,7 @@ import { type PostureCheck, postureType, storedFields } from "@sallyport/posture
 import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import type { z } from "zod";
 import type { SelectedCheck } from "../../policy/policy-index.ts";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { PostureCheckTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";

@@ -1,7 +1,7 @@
 import { Listeners, SerialQueue } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { sql } from "kysely";
-import { loggedWrite } from "../../store/logged-write.ts";
+import { loggedWrite } from "../../store/changes/logged-write.ts";
 import { DatabaseUnavailableError } from "../../store/outage.ts";
 import type { Db, ModelStore } from "../context.ts";
 import type { Replica, ReplicaSet } from "./replica-set.ts";

@@ -2,7 +2,7 @@ import { EventEmitter, once } from "node:events";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange } from "../../store/changes/change-log.ts";
 
 let c: TestController;
 let n = 0;

@@ -1,6 +1,6 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
-import type { ChangeRow } from "../../store/change-log-reads.ts";
-import type { PolicyBefore } from "../../store/logged-write.ts";
+import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
+import type { PolicyBefore } from "../../store/changes/logged-write.ts";
 import type { ModelStore } from "../context.ts";
 import { selectedBy } from "../policy/selection-sql.ts";
 import { removeTerminators } from "./session-removal.ts";

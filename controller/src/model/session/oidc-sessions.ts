@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { TokenSubject } from "../../auth/tokens/token-issuer.ts";
+import { type ApiSessionUpdateBefore, LoggedStatement } from "../../store/changes/logged-write.ts";
 import { Statement } from "../../store/driver/statement.ts";
-import { type ApiSessionUpdateBefore, LoggedStatement } from "../../store/logged-write.ts";
 import type { OidcShown } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { isDisabled } from "../identity/identities.ts";

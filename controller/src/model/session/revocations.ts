@@ -1,6 +1,6 @@
 import { notFound } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
-import { loggedWrite, REVOCATION_BEFORE } from "../../store/logged-write.ts";
+import { loggedWrite, REVOCATION_BEFORE } from "../../store/changes/logged-write.ts";
 import type { Tags } from "../../store/schema.ts";
 import type { RevocationTable, RevocationType } from "../../store/session-tables.ts";
 import type { Db, ModelContext } from "../context.ts";

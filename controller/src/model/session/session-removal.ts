@@ -11,7 +11,7 @@ import {
   REVOCATION_BEFORE,
   SESSION_BEFORE,
   TERMINATOR_BEFORE,
-} from "../../store/logged-write.ts";
+} from "../../store/changes/logged-write.ts";
 import type { Db } from "../context.ts";
 
 export interface EndedSession {

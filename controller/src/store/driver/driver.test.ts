@@ -1,7 +1,7 @@
 import { Kysely } from "kysely";
 import type pg from "pg";
 import { expect, test } from "vitest";
-import { appendChange } from "../change-log.ts";
+import { appendChange } from "../changes/change-log.ts";
 import type { Outage } from "../outage.ts";
 import type { EngineTables } from "../schema.ts";
 import { storeDialect } from "./driver.ts";

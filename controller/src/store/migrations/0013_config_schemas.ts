@@ -1,6 +1,6 @@
 import { sql } from "kysely";
+import { loggedWrite } from "../changes/logged-write.ts";
 import { hostV1, hostV2, interceptV1, tunnelerClientV1, tunnelerServerV1 } from "../config-schemas.ts";
-import { loggedWrite } from "../logged-write.ts";
 import type { Migration } from "../migrate.ts";
 
 /** Per config type the digest of the schema that it was made with before, and the present one. */

@@ -3,7 +3,7 @@ import { silentLogger } from "@sallyport/wire";
 import { sql } from "kysely";
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { appendChange } from "../change-log.ts";
+import { appendChange } from "../changes/change-log.ts";
 import { openStore, type Store } from "../database.ts";
 import { NotHeldError } from "../outage.ts";
 import { testDatabase } from "../testing/test-store.ts";

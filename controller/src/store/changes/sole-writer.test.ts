@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { type TestStore, testStore } from "../testing/test-store.ts";
 import { appendChange, ChangeLog } from "./change-log.ts";
 import type { ChangeRow } from "./change-log-reads.ts";
-import { type TestStore, testStore } from "./testing/test-store.ts";
 
 const NEVER_MS = 1e9;
 const log = { debug() {}, info() {}, warn() {}, error() {} };

@@ -1,17 +1,17 @@
 import { ControlHeader, ControlType, ctrlPb, type Logger } from "@sallyport/wire";
+import { isEnd } from "../circuits/circuit.ts";
+import type { CircuitBuilder } from "../circuits/circuit-builder.ts";
+import type { CircuitRegistry } from "../circuits/circuit-registry.ts";
+import type { Rerouter } from "../circuits/rerouter.ts";
+import type { RouteExchange } from "../circuits/route-exchange.ts";
 import type { LinkMessages } from "../links/link-messages.ts";
 import type { CircuitService, FabricModel } from "../ports.ts";
 import type { CircuitReport, FabricReplicas } from "../replicas.ts";
 import { serveNotice } from "../requests.ts";
 import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import { isEnd } from "./circuit.ts";
 import type { CircuitAdoption } from "./circuit-adoption.ts";
-import type { CircuitBuilder } from "./circuit-builder.ts";
 import type { CircuitOwnership } from "./circuit-ownership.ts";
-import type { CircuitRegistry } from "./circuit-registry.ts";
-import type { Rerouter } from "./rerouter.ts";
-import type { RouteExchange } from "./route-exchange.ts";
 
 const { FaultSubject } = ctrlPb;
 const NS_PER_MS = 1_000_000n;

@@ -1,11 +1,11 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { UndeclaredChangeError } from "../driver/connection.ts";
+import { Statement } from "../driver/statement.ts";
+import { type TestStore, testStore } from "../testing/test-store.ts";
 import { appendChange } from "./change-log.ts";
 import type { ChangeRow } from "./change-log-reads.ts";
-import { UndeclaredChangeError } from "./driver/connection.ts";
-import { Statement } from "./driver/statement.ts";
 import { LoggedStatement, loggedWrite } from "./logged-write.ts";
-import { type TestStore, testStore } from "./testing/test-store.ts";
 
 let test: TestStore;
 let rows: ChangeRow[] = [];

@@ -1,8 +1,8 @@
 /** Statements over the change log: what changed since a snapshot, and the removal of old rows. */
 
 import { type Kysely, sql } from "kysely";
-import { Statement } from "./driver/statement.ts";
-import type { EngineTables } from "./schema.ts";
+import { Statement } from "../driver/statement.ts";
+import type { EngineTables } from "../schema.ts";
 
 export type ChangeOp = "create" | "update" | "delete";
 

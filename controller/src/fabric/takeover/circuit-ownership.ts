@@ -1,7 +1,7 @@
 import type { Logger } from "@sallyport/wire";
+import type { CircuitRegistry } from "../circuits/circuit-registry.ts";
 import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricReplicas } from "../replicas.ts";
-import type { CircuitRegistry } from "./circuit-registry.ts";
 
 interface CircuitOwnershipParts {
   readonly replicas: FabricReplicas;

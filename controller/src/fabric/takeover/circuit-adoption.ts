@@ -1,16 +1,16 @@
 import { Listeners } from "@sallyport/async";
 import { ControlType, ctrlPb, decodeControl, encodeControl, InspectionKey, type Logger } from "@sallyport/wire";
 import { z } from "zod";
+import type { Circuit, CircuitRoute } from "../circuits/circuit.ts";
+import type { CircuitAccess } from "../circuits/circuit-access.ts";
+import { grantOfTag } from "../circuits/circuit-grant.ts";
+import type { CircuitRegistry } from "../circuits/circuit-registry.ts";
+import type { RouteExchange } from "../circuits/route-exchange.ts";
 import type { FabricModel } from "../ports.ts";
 import type { FabricReplicas } from "../replicas.ts";
 import { MAX_FIELDS_OF_REPORTS } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import type { Circuit, CircuitRoute } from "./circuit.ts";
-import type { CircuitAccess } from "./circuit-access.ts";
-import { grantOfTag } from "./circuit-grant.ts";
 import type { CircuitOwnership } from "./circuit-ownership.ts";
-import type { CircuitRegistry } from "./circuit-registry.ts";
-import type { RouteExchange } from "./route-exchange.ts";
 
 const ASK_TIMEOUT_MS = 30_000;
 /** How long the other routers of a circuit's path may take to connect. */

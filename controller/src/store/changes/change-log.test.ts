@@ -4,12 +4,12 @@ import { silentLogger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { openStore, type Store } from "../database.ts";
+import type { EngineTables } from "../schema.ts";
+import { settled, type TestStore, testDatabase, testStore } from "../testing/test-store.ts";
 import { ChangeHints } from "./change-hints.ts";
 import { appendChange, ChangeLog } from "./change-log.ts";
 import { currentSnapshot, pruneChanges, readChanges } from "./change-log-reads.ts";
-import { openStore, type Store } from "./database.ts";
-import type { EngineTables } from "./schema.ts";
-import { settled, type TestStore, testDatabase, testStore } from "./testing/test-store.ts";
 
 describe("the change log", () => {
   let test: TestStore;

@@ -1,14 +1,14 @@
 import { mapLimit, Pool } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
+import type { Circuit } from "../circuits/circuit.ts";
+import type { CircuitRegistry } from "../circuits/circuit-registry.ts";
+import type { Rerouter } from "../circuits/rerouter.ts";
+import type { RouteExchange } from "../circuits/route-exchange.ts";
 import type { Mesh } from "../links/mesh.ts";
 import type { FabricOptions } from "../options.ts";
 import type { FabricReplicas } from "../replicas.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import type { Circuit } from "./circuit.ts";
 import type { CircuitAdoption } from "./circuit-adoption.ts";
-import type { CircuitRegistry } from "./circuit-registry.ts";
-import type { Rerouter } from "./rerouter.ts";
-import type { RouteExchange } from "./route-exchange.ts";
 
 /** Routers asked side by side: their answers are large. */
 const ASKED_AT_ONCE = 20;

@@ -1,8 +1,8 @@
 import { Backoff } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
-import { ask, CONNECTION_LIMITS, StoreClient } from "./postgres/store-client.ts";
-import { CHANNEL } from "./replicas/messages.ts";
+import { ask, CONNECTION_LIMITS, StoreClient } from "../postgres/store-client.ts";
+import { CHANNEL } from "../replicas/messages.ts";
 
 const COALESCE_MS = 25;
 const FIRST_PAUSE_MS = 100;

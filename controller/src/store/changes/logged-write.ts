@@ -1,9 +1,9 @@
 import type { Permission } from "@sallyport/wire";
 import { type CompiledQuery, type QueryExecutorProvider, type RawBuilder, sql } from "kysely";
+import { type Executor, Statement, withOptions } from "../driver/statement.ts";
+import type { Semantic } from "../schema.ts";
+import type { ApiSessionKind, RevocationType } from "../session-tables.ts";
 import type { Change } from "./change-log.ts";
-import { type Executor, Statement, withOptions } from "./driver/statement.ts";
-import type { Semantic } from "./schema.ts";
-import type { ApiSessionKind, RevocationType } from "./session-tables.ts";
 
 /** Rows that a statement changes, and how they stand in the change log. */
 export interface LoggedRows {

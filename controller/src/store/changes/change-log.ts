@@ -1,5 +1,8 @@
 import type { Logger } from "@sallyport/wire";
 import type { Kysely } from "kysely";
+import { Statement } from "../driver/statement.ts";
+import { DatabaseUnavailableError, NotHeldError } from "../outage.ts";
+import type { EngineTables } from "../schema.ts";
 import {
   type ChangeOp,
   type ChangeRow,
@@ -10,9 +13,6 @@ import {
   readChanges,
   readNothing,
 } from "./change-log-reads.ts";
-import { Statement } from "./driver/statement.ts";
-import { DatabaseUnavailableError, NotHeldError } from "./outage.ts";
-import type { EngineTables } from "./schema.ts";
 
 /** What a writer records: one row per changed entity, in the transaction (better: the statement) that changes it. */
 export interface Change {
