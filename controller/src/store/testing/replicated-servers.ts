@@ -218,7 +218,8 @@ export class ReplicatedServer {
   }
 
   thaw(): void {
-    for (const pid of this.#frozen.splice(0)) process.kill(pid, "SIGCONT");
+    // The postmaster last: until then it removes no process that ends as soon as it goes on.
+    for (const pid of this.#frozen.splice(0).toReversed()) process.kill(pid, "SIGCONT");
   }
 
   async promote(): Promise<void> {
