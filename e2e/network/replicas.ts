@@ -9,6 +9,7 @@ const MAIN = join(import.meta.dirname, "..", "..", "controller", "src", "main.ts
 export interface Replica {
   readonly id: string;
   readonly apiPort: number;
+  readonly ctrlPort: number;
   readonly program: Program;
 }
 
@@ -41,7 +42,7 @@ export async function startReplica(network: Network, id: string): Promise<Replic
 /** The same where the process ran before. */
 export async function startReplicaAt(
   network: Pick<Network, "controllerFile" | "folder">,
-  { id, apiPort, ctrlPort }: { readonly id: string; readonly apiPort: number; readonly ctrlPort: number },
+  { id, apiPort, ctrlPort }: Omit<Replica, "program">,
 ): Promise<Replica> {
   const program = new Program({
     name: id,
@@ -57,5 +58,5 @@ export async function startReplicaAt(
     logFile: join(network.folder, `${id}.log`),
   });
   await program.ready("its port", () => accepts(apiPort));
-  return { id, apiPort, program };
+  return { id, apiPort, ctrlPort, program };
 }

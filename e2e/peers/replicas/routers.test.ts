@@ -4,21 +4,21 @@ import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { silentLogger, TlsPort } from "@sallyport/wire";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
-import { fabricOptions } from "../../controller/src/config/settings.ts";
-import { Fabric } from "../../controller/src/fabric/fabric.ts";
-import type { Replica } from "../../controller/src/model/replica/replica-set.ts";
-import { ChangingReplicas, testReplica } from "../../controller/src/model/testing/changing-replicas.ts";
-import { Pki } from "../../controller/src/pki/pki.ts";
-import { renewReplica } from "../../controller/src/pki/replica-material.ts";
-import { DEFAULT_LIFETIMES } from "../../controller/src/pki/testing.ts";
-import { eventually } from "../network/eventually.ts";
-import { PeerCli } from "../network/openziti/peer-cli.ts";
-import { peerRouterFile } from "../network/openziti/peer-network.ts";
-import { Program } from "../network/program.ts";
-import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { TcpWay } from "../network/tcp-way.ts";
-import { peer } from "./peer.ts";
+import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
+import { fabricOptions } from "../../../controller/src/config/settings.ts";
+import { Fabric } from "../../../controller/src/fabric/fabric.ts";
+import type { Replica } from "../../../controller/src/model/replica/replica-set.ts";
+import { ChangingReplicas, testReplica } from "../../../controller/src/model/testing/changing-replicas.ts";
+import { Pki } from "../../../controller/src/pki/pki.ts";
+import { renewReplica } from "../../../controller/src/pki/replica-material.ts";
+import { DEFAULT_LIFETIMES } from "../../../controller/src/pki/testing.ts";
+import { eventually } from "../../network/eventually.ts";
+import { PeerCli } from "../../network/openziti/peer-cli.ts";
+import { peerRouterFile } from "../../network/openziti/peer-network.ts";
+import { Program } from "../../network/program.ts";
+import { makeScratch, removeScratch } from "../../network/scratch.ts";
+import { TcpWay } from "../../network/tcp-way.ts";
+import { peer } from "../peer.ts";
 
 /** The control channel of one of several controllers, with the id and the certificates of its own. */
 interface Member {
