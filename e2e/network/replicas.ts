@@ -17,12 +17,13 @@ export interface Replica {
 export async function startShared(
   folder: string,
   databaseUrl: string,
-  options: Omit<NetworkOptions, "controllerArgs" | "controllerSettings"> = {},
+  options: Omit<NetworkOptions, "controllerArgs" | "controllerSettings"> & { readonly keyType?: "rsa" } = {},
 ): Promise<Network> {
   const [ctrlPort = 0] = await freePorts(1);
+  const { keyType, ...rest } = options;
   return startNetwork(folder, {
-    ...options,
-    controllerArgs: ["--database-url", databaseUrl],
+    ...rest,
+    controllerArgs: ["--database-url", databaseUrl, ...(keyType === undefined ? [] : ["--key-type", keyType])],
     controllerSettings: (text) => `${text}
 replica:
   id: c1

@@ -184,6 +184,7 @@ export class Fabric {
       ...{ controllerId: parts.controllerId, mesh, costs, options, lastSeen, further: parts.inspections ?? {} },
       ...{ identities: this.#identities, validation: this.#validation },
     });
+    this.#stopping.push(replicas.onSuccession(() => this.#sessions.takeOver()));
     this.#start(parts);
   }
 

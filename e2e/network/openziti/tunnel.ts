@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import { accepts, Program } from "../program.ts";
@@ -25,6 +26,8 @@ export interface TunnelledServiceOptions {
   /** Role attributes of the only routers that the client and the host may use; `r1` and `r2` when absent. */
   readonly clientRouter?: string;
   readonly hostRouter?: string;
+  /** The tunnelers log in by OIDC, which they need with several controllers. */
+  readonly isOidc?: boolean;
 }
 
 /** Creates identities, configs, service and policies with the CLI; each side may use only its own router. */
@@ -90,6 +93,7 @@ export async function declareService(o: TunnelledServiceOptions): Promise<{ host
 /** Declares the service and starts both tunnelers; resolves when a connection is carried. */
 export async function startTunnelledService(o: TunnelledServiceOptions): Promise<TunnelledService> {
   const { hostFile, clientFile } = await declareService(o);
+  if (o.isOidc) for (const file of [hostFile, clientFile]) enableOidc(file);
   const port = await freePort();
   const start = (side: string, ...args: string[]): Program =>
     new Program({
@@ -111,4 +115,9 @@ export async function startTunnelledService(o: TunnelledServiceOptions): Promise
     await stop();
     throw error;
   }
+}
+
+/** Sets what OpenZiti's SDK asks for before it logs in by OIDC. */
+function enableOidc(file: string): void {
+  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), enableHa: true }));
 }

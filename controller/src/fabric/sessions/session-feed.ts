@@ -11,6 +11,7 @@ import {
   type Message,
   type Outgoing,
   PROTOCOL_VERSION,
+  RouterCapability,
   SYNC_STRATEGY,
 } from "@sallyport/wire";
 import type { Mesh } from "../links/mesh.ts";
@@ -143,8 +144,20 @@ export class SessionFeed {
 
   /** Changes were lost: every router gets all sessions again. */
   resync(): void {
+    this.#resync(() => true);
+  }
+
+  /**
+   * Another controller is gone. A router of OpenZiti sends what is about an API session to the controller that announced it last, so it gets all of them from
+   * this one.
+   */
+  takeOver(): void {
+    this.#resync((router) => !router.can(RouterCapability.DataModel));
+  }
+
+  #resync(concerns: (router: RouterConnection) => boolean): void {
     for (const router of this.#edgeRouters()) {
-      if (!["SYNC_NEW", "SYNC_HELLO_WAIT"].includes(router.syncStatus)) this.#startSync(router);
+      if (!["SYNC_NEW", "SYNC_HELLO_WAIT"].includes(router.syncStatus) && concerns(router)) this.#startSync(router);
     }
   }
 

@@ -1,5 +1,16 @@
-import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, encodeControl, type Message } from "@sallyport/wire";
+import { Listeners } from "@sallyport/async";
+import {
+  decodeControl,
+  EdgeCtrlHeader,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  type Message,
+  RouterCapability,
+  silentLogger,
+} from "@sallyport/wire";
 import { afterEach, describe, expect, test } from "vitest";
+import { ALONE } from "../replicas.ts";
 import type { ScriptedRouter } from "../testing/scripted-router.ts";
 import { eventually, TestFabric } from "../testing/test-fabric.ts";
 
@@ -81,6 +92,24 @@ describe("full synchronisation", () => {
     const [second] = await synchronised(router);
     expect(second!.state.id > first!.state.id).toBe(true);
     expect(second!.sessions).toHaveLength(3);
+  });
+
+  test("a router of OpenZiti gets all of them again when another controller is gone, one of ours does not need them", async () => {
+    const gone = new Listeners();
+    const replicas = { ...ALONE, onSuccession: (listener: () => void) => gone.add(listener) };
+    net = await TestFabric.start({}, silentLogger, { replicas });
+    net.model.addApiSessions(3);
+    const ours = await net.connect("r1", { generation: 2, capabilities: [RouterCapability.DataModel] });
+    const theirs = await net.connect("r2");
+    for (const router of [ours, theirs]) {
+      await router.hello();
+      await synchronised(router);
+    }
+    gone.emit();
+    const [again] = await synchronised(theirs);
+    expect(again!.sessions).toHaveLength(3);
+    await ours.roundTrip();
+    expect(ours.pending(EdgeCtrlType.ApiSessionAdded)).toEqual([]);
   });
 
   test("the server's hello offers the strategy and the data model", async () => {
