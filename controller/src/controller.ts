@@ -58,6 +58,7 @@ import { createPages } from "./oidc/pages/login-pages.ts";
 import { createProvider } from "./oidc/provider.ts";
 import { controllerIdOf } from "./pki/material.ts";
 import { Pki } from "./pki/pki.ts";
+import { CircuitReportCalls } from "./replicas/circuit-report-calls.ts";
 import { NetworkEvents } from "./replicas/network-events.ts";
 import { ReplicaCalls } from "./replicas/replica-calls.ts";
 import { WholeNetwork } from "./replicas/whole-network.ts";
@@ -201,7 +202,15 @@ export async function startController(options: ControllerOptions): Promise<Contr
 
     const fabricModel = createFabricModel(ctx, model);
     stops.push({ name: "fabric model", stop: () => fabricModel.close() });
-    const otherControllers = fabricReplicas({ store, controllerId: pki.controllerId, log });
+    const calls = new ReplicaCalls({
+      ...{ ownId: pki.controllerId, port: apiPort, directory: replicas, log },
+      identity: () => pki.serverIdentity,
+    });
+    stops.push({ name: "calls of replicas", stop: () => calls.close() });
+    const otherControllers = fabricReplicas({
+      ...{ store, controllerId: pki.controllerId, log },
+      calls: new CircuitReportCalls(calls),
+    });
     stops.push({ name: "other controllers", stop: () => otherControllers.close() });
     const traceOf = (identityId: string) => model.traces.of(identityId);
     const fabric = new Fabric({
@@ -223,11 +232,6 @@ export async function startController(options: ControllerOptions): Promise<Contr
       ...{ db: store.db, changes: store.changes, replica: store.replica, fabric },
       counts: () => summarize(store.db),
     });
-    const calls = new ReplicaCalls({
-      ...{ ownId: pki.controllerId, port: apiPort, directory: replicas, log },
-      identity: () => pki.serverIdentity,
-    });
-    stops.push({ name: "calls of replicas", stop: () => calls.close() });
     const network = new WholeNetwork(fabric, calls);
     const { handlers, authenticate, authentication } = createApi({
       ...{ ctx, model, fabric, network },

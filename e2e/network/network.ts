@@ -229,15 +229,39 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
 /** A Management API client with an administrator's session. The network is on this machine: its own CA bundle is taken on first use. */
 export async function administrator(port: number, password: string): Promise<ApiClient<"management">> {
   const baseUrl = `https://localhost:${port}`;
-  const anonymous = createClient("client", { baseUrl, tls: { rejectUnauthorized: false } });
-  const { data } = await anonymous.listWellKnownCas();
-  anonymous.close();
-  const bundle = new x509.X509Certificates(Buffer.from(data.toString("latin1"), "base64"));
-  const ca = bundle.map((certificate) => certificate.toString("pem")).join("\n");
+  const ca = await authorities(port);
   const client = createClient("management", { baseUrl, ca, tls: { allowPartialTrustChain: true } });
   const session = await client.authenticate({ query: { method: "password" }, body: { username: "admin", password } });
   client.setToken(session.data.token);
   return client;
+}
+
+/** A Fabric API client with an administrator's session. */
+export async function fabricAdministrator(port: number, password: string): Promise<ApiClient<"fabric">> {
+  const management = await administrator(port, password);
+  const { data } = await management.authenticate({
+    query: { method: "password" },
+    body: { username: "admin", password },
+  });
+  management.close();
+  return createClient("fabric", {
+    baseUrl: `https://localhost:${port}`,
+    ca: await authorities(port),
+    token: data.token,
+    tls: { allowPartialTrustChain: true },
+  });
+}
+
+/** The CA bundle that the controller at this port hands out, PEM. */
+export async function authorities(port: number): Promise<string> {
+  const anonymous = createClient("client", {
+    baseUrl: `https://localhost:${port}`,
+    tls: { rejectUnauthorized: false },
+  });
+  const { data } = await anonymous.listWellKnownCas();
+  anonymous.close();
+  const bundle = new x509.X509Certificates(Buffer.from(data.toString("latin1"), "base64"));
+  return bundle.map((certificate) => certificate.toString("pem")).join("\n");
 }
 
 async function isOnline(client: ApiClient<"management">, name: string): Promise<boolean> {

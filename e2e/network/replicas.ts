@@ -13,23 +13,30 @@ export interface Replica {
   readonly program: Program;
 }
 
+interface SharedOptions extends Omit<NetworkOptions, "controllerArgs" | "controllerSettings"> {
+  /** Port that routers are told of, for the one where the control channel is; the same one when absent. */
+  readonly ctrlWay?: (ctrlPort: number) => Promise<number>;
+  /** Kind of the network's keys; elliptic curves when absent. */
+  readonly keyType?: "rsa";
+}
+
 /** A network on a database by URL, whose controller is the replica `c1`. */
 export async function startShared(
   folder: string,
   databaseUrl: string,
-  options: Omit<NetworkOptions, "controllerArgs" | "controllerSettings"> & { readonly keyType?: "rsa" } = {},
+  { ctrlWay, keyType, ...options }: SharedOptions = {},
 ): Promise<Network> {
   const [ctrlPort = 0] = await freePorts(1);
-  const { keyType, ...rest } = options;
+  const advertisedPort = (await ctrlWay?.(ctrlPort)) ?? ctrlPort;
   return startNetwork(folder, {
-    ...rest,
+    ...options,
     controllerArgs: ["--database-url", databaseUrl, ...(keyType === undefined ? [] : ["--key-type", keyType])],
     controllerSettings: (text) => `${text}
 replica:
   id: c1
   ctrl:
     bind: 127.0.0.1:${ctrlPort}
-    advertise: localhost:${ctrlPort}
+    advertise: localhost:${advertisedPort}
 `,
   });
 }

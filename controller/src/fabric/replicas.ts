@@ -63,10 +63,10 @@ export interface FabricReplicas {
   ownersOf(circuitIds: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** Circuits that this controller has claimed have ended. */
   ended(circuitIds: readonly string[]): void;
-  /** Passes on what a router has said to the controller that has the circuit. */
-  pass(controllerId: string, report: CircuitReport): void;
-  /** Calls `listener` with what others pass on. */
-  onReport(listener: (report: CircuitReport) => void): () => void;
+  /** Passes on what routers have said to the controller that has the circuits. Resolves when that one has acted on it, or is gone. */
+  pass(controllerId: string, reports: readonly CircuitReport[]): Promise<void>;
+  /** Has `hear` act on what others pass on. */
+  onReports(hear: (reports: readonly CircuitReport[]) => Promise<void>): () => void;
 }
 
 const never = () => () => undefined;
@@ -84,6 +84,6 @@ export const ALONE: FabricReplicas = {
   claim: async (circuits) => new Set(circuits.map(({ id }) => id)),
   ownersOf: async () => new Map(),
   ended: () => undefined,
-  pass: () => undefined,
-  onReport: never,
+  pass: async () => undefined,
+  onReports: never,
 };

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { type ApiClient, createClient } from "@sallyport/api";
-import { ManagementType, x509 } from "@sallyport/wire";
+import { ManagementType } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ManagementClient } from "../../../controller/src/management/testing/management-client.ts";
 import { urlOf } from "../../../controller/src/store/testing/oldest-server.ts";
@@ -9,7 +9,7 @@ import { exchangeSome } from "../../network/bytes.ts";
 import { Contexts } from "../../network/contexts.ts";
 import { eventually } from "../../network/eventually.ts";
 import { hostEcho } from "../../network/hosted-echo.ts";
-import { type DeclaredService, declareService, type Network } from "../../network/network.ts";
+import { authorities, type DeclaredService, declareService, type Network } from "../../network/network.ts";
 import { type Replica, startReplica, startShared } from "../../network/replicas.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 
@@ -43,7 +43,7 @@ beforeAll(async () => {
     body: { username: "admin", password: network.adminPassword },
   });
   token = data.token;
-  ca = await authorities();
+  ca = await authorities(network.port);
   sides = [await side("c1", network.port), await side("c2", second.apiPort)];
 }, 240_000);
 
@@ -55,15 +55,6 @@ afterAll(async () => {
   await database?.drop();
   removeScratch(folder);
 }, 180_000);
-
-async function authorities(): Promise<string> {
-  const baseUrl = `https://localhost:${network.port}`;
-  const anonymous = createClient("client", { baseUrl, tls: { rejectUnauthorized: false } });
-  const { data } = await anonymous.listWellKnownCas();
-  anonymous.close();
-  const bundle = new x509.X509Certificates(Buffer.from(data.toString("latin1"), "base64"));
-  return bundle.map((certificate) => certificate.toString("pem")).join("\n");
-}
 
 async function side(id: string, port: number): Promise<Side> {
   const fabric = createClient("fabric", { baseUrl: `https://localhost:${port}`, ca, token });

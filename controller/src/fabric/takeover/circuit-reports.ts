@@ -12,13 +12,12 @@ import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import type { CircuitAdoption } from "./circuit-adoption.ts";
 import type { CircuitOwnership } from "./circuit-ownership.ts";
+import { CircuitsElsewhere, type UnknownReport } from "./circuits-elsewhere.ts";
 
 const { FaultSubject } = ctrlPb;
 const NS_PER_MS = 1_000_000n;
 /** Circuits taken from one report; the router repeats the others. */
 const MAX_FAULTS = 10_000;
-/** A circuit whose controller has been gone for so long, and that no other one has taken over, is over. */
-const GIVEN_UP_MS = 150_000;
 
 interface CircuitReportsParts {
   readonly model: Pick<FabricModel, "findService">;
@@ -33,29 +32,20 @@ interface CircuitReportsParts {
   readonly log: Logger;
 }
 
-/** A report about a circuit that is not known here. */
-interface UnknownReport {
-  readonly report: CircuitReport;
-  /** Id of the controller that the router files the circuit under; undefined: this one, or the router does not say. */
-  readonly owner: string | undefined;
-  /** The router drops the circuit if it is over. */
-  readonly isUnrouted: boolean;
-}
-
 /**
  * What routers say about the circuits that they carry: an end closed, they cannot forward one, or it is idle. A circuit that is not known here may be another
  * controller's. Source: docs/protocol/fabric.md, "Faults"; docs/protocol/replicas.md, "Circuits".
  */
 export class CircuitReports {
   readonly #parts: CircuitReportsParts;
+  readonly #elsewhere: CircuitsElsewhere;
   readonly #stop: () => void;
 
   constructor(parts: CircuitReportsParts) {
     this.#parts = parts;
     const { replicas, log } = parts;
-    this.#stop = replicas.onReport((report) => {
-      this.#passedOn(report).catch((err: unknown) => log.error({ err }, "a report about a circuit failed"));
-    });
+    this.#elsewhere = new CircuitsElsewhere({ replicas, onOver: (report) => this.#unrouteUnknown(report), log });
+    this.#stop = replicas.onReports((reports) => this.#passedOn(reports));
   }
 
   attach(router: RouterConnection): void {
@@ -71,6 +61,7 @@ export class CircuitReports {
 
   close(): void {
     this.#stop();
+    this.#elsewhere.close();
   }
 
   #fault(router: RouterConnection, body: ctrlPb.Fault, owner: string | undefined): void {
@@ -96,16 +87,21 @@ export class CircuitReports {
   }
 
   #ended(routerId: string, circuitId: string, owner: string | undefined): void {
+    const { circuits, builder } = this.#parts;
+    const isKnown = builder.isMaking(circuitId) || circuits.get(circuitId) !== undefined;
+    this.#endedHere(routerId, circuitId);
+    const report = { kind: "ended", circuitId, routerId } as const;
+    if (!isKnown) this.#elsewhere.offer([{ report, owner, isUnrouted: false }]);
+  }
+
+  #endedHere(routerId: string, circuitId: string): void {
     const { circuits, builder, adoption } = this.#parts;
     if (circuits.isCarriedBy(circuitId, routerId)) {
       circuits.end(circuitId, false, "an end closed");
       return;
     }
-    const isKnown = builder.isMaking(circuitId) || circuits.get(circuitId) !== undefined;
     builder.endedEarly(circuitId, routerId);
     adoption.ended(circuitId, routerId);
-    const report = { kind: "ended", circuitId, routerId } as const;
-    if (!isKnown) this.#notKnown([{ report, owner, isUnrouted: false }]);
   }
 
   #unforwardable(routerId: string, ids: string, owner: string | undefined, isUnrouted: boolean): void {
@@ -116,7 +112,7 @@ export class CircuitReports {
         unknown.push({ report: { kind: "unforwardable", circuitId, routerId }, owner, isUnrouted });
       } else this.#moveOrUnroute(routerId, circuitId);
     }
-    this.#notKnown(unknown);
+    this.#elsewhere.offer(unknown);
   }
 
   #moveOrUnroute(routerId: string, circuitId: string): void {
@@ -158,31 +154,7 @@ export class CircuitReports {
         circuits.end(circuitId, true, "idle for longer than the service allows");
       }
     }
-    this.#notKnown(unknown);
-  }
-
-  #notKnown(unknown: readonly UnknownReport[]): void {
-    const { replicas, log } = this.#parts;
-    if (!replicas.isShared) {
-      for (const { report, isUnrouted } of unknown) if (isUnrouted) this.#unrouteUnknown(report);
-    } else if (unknown.length > 0) {
-      // Routers repeat what matters.
-      this.#elsewhere(unknown).catch((err: unknown) => log.debug({ err }, "whose a circuit is could not be looked up"));
-    }
-  }
-
-  /** Another controller has the circuits, or none. */
-  async #elsewhere(unknown: readonly UnknownReport[]): Promise<void> {
-    const { replicas } = this.#parts;
-    const owners = await replicas.ownersOf(unknown.map(({ report }) => report.circuitId));
-    for (const { report, owner: filedUnder, isUnrouted } of unknown) {
-      const owner = owners.get(report.circuitId);
-      if (owner !== undefined) replicas.pass(owner, report);
-      else if (filedUnder === undefined) {
-        if (isUnrouted) this.#unrouteUnknown(report);
-      } else if (replicas.goneForMs(filedUnder) === 0) replicas.pass(filedUnder, report);
-      else if (isUnrouted && replicas.goneForMs(filedUnder) >= GIVEN_UP_MS) this.#unrouteUnknown(report);
-    }
+    this.#elsewhere.offer(unknown);
   }
 
   #unrouteUnknown({ circuitId, routerId }: CircuitReport): void {
@@ -196,13 +168,17 @@ export class CircuitReports {
     if (ownership.isSure) exchange.unroute(routerId, circuitId, true);
   }
 
-  /** Another controller has heard of a circuit of this one. */
-  async #passedOn(report: CircuitReport): Promise<void> {
-    const { circuitId, routerId } = report;
-    if (this.#parts.circuits.get(circuitId) === undefined) return;
-    if (report.kind === "ended") this.#ended(routerId, circuitId, undefined);
-    else if (report.kind === "unforwardable") this.#moveOrUnroute(routerId, circuitId);
-    else await this.#confirm(routerId, [report], undefined);
+  /** Another controller has heard of circuits of this one. What this one does not know is passed on no further. */
+  async #passedOn(reports: readonly CircuitReport[]): Promise<void> {
+    const idle = new Map<string, Idle[]>();
+    for (const report of reports) {
+      const { circuitId, routerId } = report;
+      if (report.kind === "ended") this.#endedHere(routerId, circuitId);
+      else if (this.#parts.circuits.get(circuitId) === undefined) continue;
+      else if (report.kind === "unforwardable") this.#moveOrUnroute(routerId, circuitId);
+      else idle.getOrInsertComputed(routerId, () => []).push(report);
+    }
+    for (const [routerId, circuits] of idle) await this.#confirm(routerId, circuits, undefined);
   }
 }
 

@@ -1,4 +1,3 @@
-import { Listeners } from "@sallyport/async";
 import {
   ControlHeader,
   ControlHello,
@@ -12,11 +11,12 @@ import {
 import { TestAuthority } from "@sallyport/wire/testing";
 import { sql } from "kysely";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import type { CircuitReport } from "../../fabric/replicas.ts";
 import { dial, fault, link } from "../../fabric/testing/circuit-mesh.ts";
 import { MemoryModel } from "../../fabric/testing/memory-model.ts";
 import type { ScriptedRouter } from "../../fabric/testing/scripted-router.ts";
 import { TestFabric } from "../../fabric/testing/test-fabric.ts";
+import { CircuitReportCalls } from "../../replicas/circuit-report-calls.ts";
+import { TestReplicas } from "../../replicas/testing/test-replicas.ts";
 import { openStore, type Store } from "../../store/database.ts";
 import { BreakableWay } from "../../store/testing/breakable-way.ts";
 import { testDatabase } from "../../store/testing/test-store.ts";
@@ -31,22 +31,23 @@ let model: MemoryModel;
 /** What routers carry, by their ids. */
 let carried: Map<string, { id: string; ctrlId: string; [key: string]: unknown }[]>;
 let stops: (() => Promise<unknown>)[];
-/** Reports that controllers pass on. */
-let passOn: Map<string, (report: CircuitReport) => void>;
+/** The calls between the controllers. */
+let replicas: TestReplicas;
 
 beforeEach(async () => {
   database = await testDatabase();
   authority = await TestAuthority.create();
+  replicas = await TestReplicas.create(authority);
   model = new MemoryModel();
   model.addService("svc");
   model.addTerminator("t1", "svc", "b");
   model.sessions.set("dial", { id: "s1", type: "Dial", serviceId: "svc", identityId: "client" });
   carried = new Map();
-  passOn = new Map();
   stops = [];
 });
 afterEach(async () => {
   for (const stop of stops.reverse()) await stop();
+  await replicas.close();
   await database.drop();
 });
 
@@ -65,14 +66,10 @@ const identities = new Map<string, Awaited<ReturnType<TestAuthority["identity"]>
 /** A controller with its own channels to the routers a and b, which have a link. */
 async function controller(id: string, connection = database.connection): Promise<Controller> {
   const store = await openStore({ connection, replica: { id }, poolSize: 4, log: silentLogger });
-  const heard = new Listeners<[report: CircuitReport]>();
-  passOn.set(id, (report) => heard.emit(report));
-  const calls = {
-    pass: (to: string, report: CircuitReport) => passOn.get(to)?.(report),
-    onReport: (listener: (report: CircuitReport) => void) => heard.add(listener),
-  };
-  const replicas = fabricReplicas({ store, controllerId: id, calls, log: silentLogger });
-  const net = await TestFabric.start({}, silentLogger, { id, authority, model, replicas });
+  const called = await replicas.start(id);
+  const calls = new CircuitReportCalls(called.calls);
+  const others = fabricReplicas({ store, controllerId: id, calls, log: silentLogger });
+  const net = await TestFabric.start({}, silentLogger, { id, authority, model, replicas: others });
   const join = async (routerId: string) => {
     const known = model.routers.has(routerId) ? identities.get(routerId) : undefined;
     const identity = known ?? (await net.enroll(routerId));
@@ -87,7 +84,8 @@ async function controller(id: string, connection = database.connection): Promise
     if (isStopped) return;
     isStopped = true;
     await net.stop();
-    await replicas.close();
+    await replicas.stop(called);
+    await others.close();
     await store.close();
   };
   stops.push(stop);
@@ -193,6 +191,31 @@ it("a circuit of a controller that lives is left alone, whatever routers say of 
   await other.a.roundTrip();
   expect(other.a.pending(ControlType.Unroute)).toEqual([]);
   expect(other.net.fabric.circuits()).toEqual([]);
+});
+
+it("reports of a broken router are believed for itself alone, and keep no report of another one from its way", async () => {
+  const { one, other } = await two();
+  const id = await circuitOf(one);
+  const headers = new Headers().setString(ControlHeader.CircuitOwner, "ctrl1");
+  const broken = await other.net.connect("broken");
+  // The circuit does not pass this router: it cannot end or move it.
+  broken.send(ControlType.Fault, fault(ctrlPb.FaultSubject.EgressFault, id), headers);
+  const odd = ["x\0y", "é", "x".repeat(100_000), id];
+  const many = Array.from({ length: 20_000 }, (_, n) => `none${n}`);
+  for (let n = 0; n < 5; n++) {
+    const ids = [...odd, ...many].join(" ");
+    broken.send(ControlType.Fault, fault(ctrlPb.FaultSubject.UnknownOwnerForwardFault, ids), headers);
+    broken.send(
+      ControlType.CircuitConfirmation,
+      encodeControl(ctrlPb.CircuitConfirmationSchema, { circuitIds: ["x\0y", id], idleTimes: { [id]: -5n } }),
+      headers,
+    );
+  }
+  await broken.roundTrip();
+  for (const router of [one.a, one.b]) expect(router.pending(ControlType.Route)).toEqual([]);
+  expect(one.net.fabric.circuit(id)).toBeDefined();
+  other.b.send(ControlType.Fault, fault(ctrlPb.FaultSubject.EgressFault, id), headers);
+  for (const router of [one.a, one.b]) expect(await router.nextUnroute()).toMatchObject({ circuitId: id, now: false });
 });
 
 it("a controller that stood still forgets what was taken over, and fights for none of it", async () => {

@@ -13,17 +13,13 @@ const RETRY_MS = 2_000;
 const LEFT_SECONDS = 3_600;
 
 /** Passes reports of routers on between controllers. */
-export interface ReportCalls {
-  pass(controllerId: string, report: CircuitReport): void;
-  onReport(listener: (report: CircuitReport) => void): () => void;
-}
+export type ReportCalls = Pick<FabricReplicas, "pass" | "onReports">;
 
 interface FabricReplicasParts {
   readonly store: Pick<Store, "db" | "replica" | "changes" | "transaction">;
   /** Of this process: its lease is under the same id. */
   readonly controllerId: string;
-  /** Without it, what is about circuits of others is dropped: routers repeat what lasts. */
-  readonly calls?: ReportCalls;
+  readonly calls: ReportCalls;
   readonly log: Logger;
 }
 
@@ -116,14 +112,12 @@ class StoreReplicas implements FabricReplicas {
     this.#timer ??= setTimeout(() => void this.#delete(), DELETE_AFTER_MS).unref();
   }
 
-  pass(controllerId: string, report: CircuitReport): void {
-    const { calls, log } = this.#parts;
-    if (calls !== undefined) calls.pass(controllerId, report);
-    else log.debug({ controllerId, ...report }, "a report about a circuit of another controller is dropped");
+  pass(controllerId: string, reports: readonly CircuitReport[]): Promise<void> {
+    return this.#parts.calls.pass(controllerId, reports);
   }
 
-  onReport(listener: (report: CircuitReport) => void): () => void {
-    return this.#parts.calls?.onReport(listener) ?? (() => undefined);
+  onReports(hear: (reports: readonly CircuitReport[]) => Promise<void>): () => void {
+    return this.#parts.calls.onReports(hear);
   }
 
   async close(): Promise<void> {

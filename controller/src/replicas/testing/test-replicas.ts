@@ -22,8 +22,8 @@ export class TestReplicas {
     this.authority = authority;
   }
 
-  static async create(): Promise<TestReplicas> {
-    return new TestReplicas(await TestAuthority.create());
+  static async create(authority?: TestAuthority): Promise<TestReplicas> {
+    return new TestReplicas(authority ?? (await TestAuthority.create()));
   }
 
   readonly directory: ReplicaDirectory = {
@@ -58,10 +58,14 @@ export class TestReplicas {
     this.#changed.emit();
   }
 
+  /** Ends a replica as a process that ends. */
+  async stop({ id, calls, port }: TestReplica): Promise<void> {
+    this.set({ id, isLive: false });
+    calls.close();
+    await port.close();
+  }
+
   async close(): Promise<void> {
-    for (const { calls, port } of this.#replicas) {
-      calls.close();
-      await port.close();
-    }
+    for (const replica of this.#replicas) await this.stop(replica);
   }
 }
