@@ -5,6 +5,7 @@
  * |---|---|
  * | wait longer after each failure | {@link Backoff}; {@link backoffDelay} where the failures are counted elsewhere; {@link jittered} |
  * | wait some milliseconds, or less when a signal aborts | {@link pause} |
+ * | wait for an answer, and not count the time in which this process itself stood still | {@link pauseAwake} |
  * | stop waiting for a promise when a signal aborts | {@link abortable} |
  * | wait until a signal aborts | {@link untilAborted} |
  * | wait until subscribers are called, or some milliseconds | {@link nextCall} |
@@ -101,4 +102,4 @@ export { errorText } from "./error-text.ts";
 export { Listeners } from "./listeners.ts";
 export { mapLimit, Pool, type PoolOptions, SerialQueue } from "./tasks.ts";
 export { TimeSlice } from "./time-slice.ts";
-export { abortable, MAX_TIMER_MS, nextCall, pause, untilAborted } from "./waits.ts";
+export { abortable, MAX_TIMER_MS, nextCall, pause, pauseAwake, untilAborted } from "./waits.ts";

@@ -1,7 +1,7 @@
 import { getEventListeners } from "node:events";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Listeners } from "./listeners.ts";
-import { abortable, MAX_TIMER_MS, nextCall, pause, untilAborted } from "./waits.ts";
+import { abortable, MAX_TIMER_MS, nextCall, pause, pauseAwake, untilAborted } from "./waits.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -59,6 +59,21 @@ test("with `ref: false` the timer does not keep the process", () => {
   void pause(100, undefined, { ref: false });
   void pause(100);
   expect(timers.map((timer) => timer.hasRef())).toEqual([false, true]);
+});
+
+test("a wait while awake does not count the time in which the process stood still", async () => {
+  vi.useRealTimers();
+  let turns = 0;
+  const wait = pauseAwake(80).then(() => turns);
+  const stopped = performance.now();
+  while (performance.now() - stopped < 400) Math.random();
+  const count = setInterval(() => turns++, 5);
+  expect(await wait).toBeGreaterThan(2);
+  clearInterval(count);
+  const stop = new AbortController();
+  const long = pauseAwake(60_000, stop.signal);
+  stop.abort();
+  await long;
 });
 
 test("gives the promise's outcome, and leaves nothing at the signal", async () => {

@@ -25,6 +25,21 @@ export function pause(
   });
 }
 
+/** A wait in which the process stood still is longer by at most one of these parts. */
+const PARTS_OF_A_WAIT = 8;
+
+/**
+ * Waits for `ms` milliseconds in which this process runs, or until the signal aborts. Time in which the process was stopped, or busy, does
+ * not count. What arrived at its sockets by then has been read: timers run before sockets are read, so an ordinary wait for an answer ends
+ * while the answer lies in a buffer. The wait does not keep the process.
+ */
+export async function pauseAwake(ms: number, signal?: AbortSignal): Promise<void> {
+  for (let part = 0; part < PARTS_OF_A_WAIT && signal?.aborted !== true; part++) {
+    await pause(ms / PARTS_OF_A_WAIT, signal, { ref: false });
+  }
+  if (signal?.aborted !== true) await new Promise((resolve) => setImmediate(resolve));
+}
+
 /**
  * The outcome of the promise, or a rejection with the signal's reason when the signal aborts first. The work behind the promise goes on,
  * and a later rejection of it is handled.

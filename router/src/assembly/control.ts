@@ -13,6 +13,7 @@ import { resolveBind } from "../config/network-interfaces.ts";
 import { channelLimits, edgeListeners, linkListeners, proxyOf } from "../config/options.ts";
 import { Control } from "../control/control.ts";
 import { Controllers } from "../control/controllers/controllers.ts";
+import { giveUpLateCircuits } from "../control/late-circuits.ts";
 import { handleRoutes } from "../control/routes.ts";
 import { AdaptiveWindow } from "../control/terminators/adaptive-window.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
@@ -83,6 +84,7 @@ export function control(context: Assembly, forwarder: Forwarder): { controllers:
   });
   stops.push(() => control.close());
   handleRoutes(controllers, forwarder, log);
+  giveUpLateCircuits(controllers, (circuit) => forwarder.giveUp(circuit), log);
   forwarder.onFault((fault) => control.sendFault(fault));
   forwarder.onIdle(({ controllerId, idle }) => control.confirmCircuits(controllerId, idle));
   forwarder.startScans();

@@ -14,12 +14,11 @@ import {
   Headers,
   type Message,
   ProtocolError,
-  type RequestOptions,
   randomBase62Id,
 } from "@sallyport/wire";
 import type { CircuitCreated, SdkCircuitRequest, ServiceCircuitRequest } from "./control-plane.ts";
 import type { ControllerConnection } from "./controllers/controller-connection.ts";
-import type { Controllers } from "./controllers/controllers.ts";
+import type { AskOptions, Controllers } from "./controllers/controllers.ts";
 import { ControlError, EdgeCtrlError, expectReply } from "./errors.ts";
 
 /**
@@ -27,8 +26,8 @@ import { ControlError, EdgeCtrlError, expectReply } from "./errors.ts";
  * the older message. While no controller is connected one is waited for, within the same time.
  */
 export async function createCircuit(controllers: Controllers, request: SdkCircuitRequest): Promise<CircuitCreated> {
-  return await controllers.ask("creating a circuit", request.timeoutMs, (controller, timeoutMs) =>
-    createBy(controller, request, { timeoutMs }),
+  return await controllers.ask("creating a circuit", request.timeoutMs, (controller, options) =>
+    createBy(controller, request, options),
   );
 }
 
@@ -43,7 +42,7 @@ export function circuitCreated(created: CircuitMessage, { id }: ControllerConnec
 async function createBy(
   controller: ControllerConnection,
   request: SdkCircuitRequest,
-  options: RequestOptions,
+  options: AskOptions,
 ): Promise<CircuitCreated> {
   if (!controller.has(ControllerCapability.CreateCircuitV2)) {
     const body = encodeControl(edgeCtrlPb.CreateCircuitRequestSchema, {
@@ -54,11 +53,7 @@ async function createBy(
       peerData: Object.fromEntries(request.peerData),
     });
     const reply = await controller.channel.request({ contentType: EdgeCtrlType.CreateCircuitRequest, body }, options);
-    const created = decodeControl(
-      edgeCtrlPb.CreateCircuitResponseSchema,
-      expectReply(reply, EdgeCtrlType.CreateCircuitResponse).body,
-    );
-    return circuitCreated(created, controller);
+    return olderCircuit(expectReply(reply, EdgeCtrlType.CreateCircuitResponse), controller);
   }
   const headers = dialHeaders(request).setString(CreateCircuitHeader.SessionToken, request.sessionToken);
   const sent = await controller.channel.request({ contentType: EdgeCtrlType.CreateCircuitV2Request, headers }, options);
@@ -73,7 +68,7 @@ export async function createServiceCircuit(
   controllers: Controllers,
   request: ServiceCircuitRequest,
 ): Promise<CircuitCreated> {
-  return await controllers.ask("creating a circuit", request.timeoutMs, async (controller, timeoutMs) => {
+  return await controllers.ask("creating a circuit", request.timeoutMs, async (controller, options) => {
     if (!controller.has(ControllerCapability.JwtSessions)) {
       const text = `controller ${controller.id} is too old for a dial without a session`;
       throw new EdgeCtrlError(EdgeErrorCode.InvalidSession, text);
@@ -84,7 +79,7 @@ export async function createServiceCircuit(
       // Controllers of 2.0 leave a request without one unanswered; ours gives out an id of its own.
       .setString(CreateCircuitHeader.RequestedCircuitId, randomBase62Id());
     const out = { contentType: EdgeCtrlType.CreateCircuitV3Request, headers };
-    const reply = await controller.channel.request(out, { timeoutMs });
+    const reply = await controller.channel.request(out, options);
     return createdOf(expectReply(reply, EdgeCtrlType.CreateCircuitV3Response), controller);
   });
 }
@@ -97,7 +92,11 @@ function dialHeaders(request: Omit<SdkCircuitRequest, "sessionToken">): Headers 
     .setU32Map(CreateCircuitHeader.PeerData, request.peerData);
 }
 
-function createdOf(reply: Message, controller: ControllerConnection): CircuitCreated {
+export function olderCircuit({ body }: Message, controller: ControllerConnection): CircuitCreated {
+  return circuitCreated(decodeControl(edgeCtrlPb.CreateCircuitResponseSchema, body), controller);
+}
+
+export function createdOf(reply: Message, controller: ControllerConnection): CircuitCreated {
   const circuitId = reply.headers.getString(CreateCircuitHeader.ResponseCircuitId);
   const address = reply.headers.getString(CreateCircuitHeader.ResponseAddress);
   if (!circuitId || !address) {
@@ -136,15 +135,16 @@ export async function createPlainCircuit(
     service: request.service,
     peerData: Object.fromEntries(request.peerData ?? []),
   });
-  const ask = async ({ channel, id }: ControllerConnection, timeoutMs: number) => ({
-    reply: await channel.request({ contentType: ControlType.CircuitRequest, body }, { timeoutMs }),
-    controllerId: id,
+  return await controllers.ask("creating a circuit", request.timeoutMs, async (controller, options) => {
+    const reply = await controller.channel.request({ contentType: ControlType.CircuitRequest, body }, options);
+    if (reply.contentType !== ControlType.CircuitFailed) return plainCircuit(reply, controller);
+    const text = reply.body.toString("utf8") || "the controller made no circuit and gave no reason";
+    throw new ControlError("CIRCUIT_REFUSED", text);
   });
-  const { reply, controllerId } = await controllers.ask("creating a circuit", request.timeoutMs, ask);
+}
+
+export function plainCircuit(reply: Message, { id: controllerId }: ControllerConnection): CircuitCreated {
   const text = reply.body.toString("utf8");
-  if (reply.contentType === ControlType.CircuitFailed) {
-    throw new ControlError("CIRCUIT_REFUSED", text || "the controller made no circuit and gave no reason");
-  }
   const address = reply.headers.getString(ControlHeader.CircuitSuccessAddress);
   if (reply.contentType !== ControlType.CircuitSuccess || text === "" || !address) {
     const expected = `expected content type ${ControlType.CircuitSuccess} with circuit id and address`;

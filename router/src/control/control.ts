@@ -252,7 +252,7 @@ export class Control implements ControlPlane {
       updatePrecedence: update.precedence !== undefined,
     });
     const contentType = EdgeCtrlType.UpdateTerminatorRequest;
-    const { reply } = await this.#controllers.repeatableRequest("updating a terminator", { contentType, body });
+    const reply = await this.#controllers.repeatableRequest("updating a terminator", { contentType, body });
     expectReply(reply, EdgeCtrlType.UpdateTerminatorResponse);
   }
 

@@ -1,3 +1,4 @@
+import { pause } from "@sallyport/async";
 import {
   ControlHeader,
   ControllerCapability,
@@ -13,11 +14,13 @@ import {
   formatAddress,
   Headers,
   Precedence,
+  silentLogger,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type ScriptedControl, startScriptedControl } from "../testing/scripted-control.ts";
 import { ScriptedController } from "../testing/scripted-controller.ts";
+import { giveUpLateCircuits } from "./late-circuits.ts";
 
 let end: ScriptedControl;
 /** It answers faster: it is asked. */
@@ -89,6 +92,119 @@ describe("when the controller that is asked goes before it answers", () => {
       channel.reply(message, { contentType: EdgeCtrlType.UpdateTerminatorResponse }),
     );
     await end.control.updateTerminator({ terminatorId: "t1", ...credentials, cost: 9 });
+  });
+});
+
+/** A controller that answers requests, or hangs, while its connection stays open. */
+describe("when the controller that is asked hangs", () => {
+  const dial = { sessionToken: "st", apiSessionToken: "at", fingerprints: [], peerData: new Map(), timeoutMs: 10_000 };
+  const V2 = EdgeCtrlType.CreateCircuitV2Request;
+  const circuit = (id: string) => ({
+    contentType: EdgeCtrlType.CreateCircuitV2Response,
+    headers: new Headers()
+      .setString(CreateCircuitHeader.ResponseCircuitId, id)
+      .setString(CreateCircuitHeader.ResponseAddress, `a-${id}`),
+  });
+  const builds = (controller: ScriptedController, id: string): void =>
+    controller.on(V2, (message, channel) => channel.reply(message, circuit(id)));
+  const answersHeartbeats = async (controller: ScriptedController) =>
+    (await controller.channel()).enableHeartbeats({ sendIntervalMs: 60_000, checkIntervalMs: 60_000 });
+  const asked = (controller: ScriptedController, type: number = V2) =>
+    controller.received.filter(({ contentType }) => contentType === type).length;
+
+  it("another one builds the circuit, and is asked first until the first answers again", async () => {
+    await connect();
+    await answersHeartbeats(second);
+    builds(second, "c2");
+    expect(await end.control.createCircuit(dial)).toMatchObject({ circuitId: "c2", controllerId: "ctrl2" });
+    const hanging = end.controllers.byId("ctrl1")!;
+    expect(end.controllers.isResponsive(hanging)).toBe(false);
+    end.controllers.byId("ctrl2")?.heard(20, performance.now());
+    await end.control.createCircuit(dial);
+    expect([asked(first), asked(second)]).toEqual([1, 2]);
+    await answersHeartbeats(first);
+    builds(first, "c1");
+    expect(await hanging.channel.probe(10_000)).toBe(true);
+    hanging.heard(1, performance.now());
+    expect(await end.control.createCircuit(dial)).toMatchObject({ circuitId: "c1" });
+  });
+
+  it("what it builds when it goes on is given up, whatever it was asked by", async () => {
+    const givenUp: string[] = [];
+    giveUpLateCircuits(
+      end.controllers,
+      ({ circuitId, address }) => givenUp.push(`${circuitId} ${address}`),
+      silentLogger,
+    );
+    await connect();
+    await answersHeartbeats(second);
+    builds(second, "c2");
+    await end.control.createCircuit(dial);
+    const channel = await first.channel();
+    channel.reply(await first.next(V2), circuit("late"));
+    const { CreateCircuitResponseSchema, CreateTunnelCircuitV2ResponseSchema } = edgeCtrlPb;
+    const older = encodeControl(CreateCircuitResponseSchema, { circuitId: "old", address: "a-old" });
+    channel.send({ contentType: EdgeCtrlType.CreateCircuitResponse, body: older });
+    const tunnel = encodeControl(CreateTunnelCircuitV2ResponseSchema, { circuitId: "tun", address: "a-tun" });
+    channel.send({ contentType: EdgeCtrlType.CreateTunnelCircuitV2Response, body: tunnel });
+    const headers = new Headers().setString(ControlHeader.CircuitSuccessAddress, "a-plain");
+    channel.send({ contentType: ControlType.CircuitSuccess, headers, body: Buffer.from("plain") });
+    await expect.poll(() => givenUp).toEqual(["late a-late", "old a-old", "tun a-tun", "plain a-plain"]);
+  });
+
+  it("another one creates the terminator, under the same id", async () => {
+    await connect();
+    await answersHeartbeats(second);
+    second.on(EdgeCtrlType.CreateTerminatorV2Request, (message, channel) => {
+      const { address: terminatorId } = decodeControl(edgeCtrlPb.CreateTerminatorV2RequestSchema, message.body);
+      const body = encodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, { terminatorId, result: 0 });
+      channel.reply(message, { contentType: EdgeCtrlType.CreateTerminatorV2Response, body });
+    });
+    const kept = { address: "t1", cost: 7, precedence: Precedence.Default, peerData: new Map() };
+    const answer = await end.control.createTerminator({
+      ...kept,
+      sessionToken: "st",
+      apiSessionToken: "at",
+      fingerprints: [],
+    });
+    expect(answer).toMatchObject({ terminatorId: "t1", result: 0 });
+    expect(asked(first, EdgeCtrlType.CreateTerminatorV2Request)).toBe(1);
+  });
+
+  it("the data model comes from another one", async () => {
+    first.capabilities = second.capabilities = capabilityMask([1, 2, 3, ControllerCapability.RouterDataModel]);
+    end.control.startTunnel({ servicePollMs: 60_000 });
+    await end.connect();
+    await first.next(EdgeCtrlType.SubscribeToDataModel);
+    await connect();
+    await answersHeartbeats(second);
+    builds(second, "c2");
+    await end.control.createCircuit(dial);
+    await second.next(EdgeCtrlType.SubscribeToDataModel);
+    expect(asked(first, EdgeCtrlType.SubscribeToDataModel)).toBe(1);
+  });
+
+  it("it keeps the request while no other one answers either", async () => {
+    await connect();
+    first.on(V2, async (message, channel) => {
+      await pause(2_500);
+      channel.reply(message, circuit("c1"));
+    });
+    expect(await end.control.createCircuit(dial)).toMatchObject({ circuitId: "c1" });
+    expect(asked(second)).toBe(0);
+  });
+
+  it("a busy one is not taken for it", async () => {
+    await connect();
+    await answersHeartbeats(first);
+    await answersHeartbeats(second);
+    first.on(V2, async (message, channel) => {
+      await pause(2_500);
+      channel.reply(message, circuit("c1"));
+    });
+    expect(await end.control.createCircuit(dial)).toMatchObject({ circuitId: "c1" });
+    expect(asked(second)).toBe(0);
+    expect(end.controllers.isResponsive(end.controllers.byId("ctrl1")!)).toBe(true);
   });
 });
 

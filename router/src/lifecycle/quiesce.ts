@@ -54,7 +54,7 @@ export class Quiesce {
   async #ask(what: string, contentType: number): Promise<boolean> {
     const { controllers, log } = this.#o;
     try {
-      const { reply } = await controllers.request(what, { contentType }, { timeoutMs: ANSWER_MS });
+      const reply = await controllers.repeatableRequest(what, { contentType }, { timeoutMs: ANSWER_MS });
       if (reply.headers.getBool(BaseHeader.ResultSuccess) === true) return true;
       log.warn({ reason: reply.body.toString("utf8") }, `${what}: the controller refused`);
     } catch (error) {

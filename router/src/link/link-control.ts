@@ -10,7 +10,7 @@ import {
   type Logger,
 } from "@sallyport/wire";
 import type { ControllerConnection } from "../control/controllers/controller-connection.ts";
-import type { Controllers } from "../control/controllers/controllers.ts";
+import type { AskOptions, Controllers } from "../control/controllers/controllers.ts";
 import type { Link } from "./link.ts";
 import type { LinkManager, LinkReports } from "./link-manager.ts";
 import { PeerHealth } from "./peer-health.ts";
@@ -72,8 +72,8 @@ export class LinkControl implements LinkReports {
    */
   async verify(routerId: string, fingerprint: string): Promise<void> {
     const body = encodeControl(ctrlPb.VerifyRouterSchema, { routerId, fingerprints: [fingerprint] });
-    const ask = async (controller: ControllerConnection, timeoutMs: number) => ({
-      reply: await controller.channel.request({ contentType: ControlType.VerifyRouter, body }, { timeoutMs }),
+    const ask = async (controller: ControllerConnection, options: AskOptions) => ({
+      reply: await controller.channel.request({ contentType: ControlType.VerifyRouter, body }, options),
       controller,
     });
     const { reply, controller } = await this.#controllers.ask(`verifying router ${routerId}`, VERIFY_MS, ask);

@@ -128,6 +128,11 @@ export interface Channel {
   close(reason?: Error): void;
 
   enableHeartbeats(options: HeartbeatOptions): void;
+  /**
+   * Asks at once, by a heartbeat, whether the peer answers; whether an answer came within `timeoutMs`. Calls at the same time share one
+   * question. Time in which this process stood still does not count. Needs `enableHeartbeats`; false without.
+   */
+  probe(timeoutMs: number): Promise<boolean>;
   /** Round-trip time of the last answered heartbeat; absent before the first. */
   readonly latencyMs?: number | undefined;
 }

@@ -45,6 +45,35 @@ describe("heartbeats", () => {
     channel.close();
   });
 
+  test("are sent at once when the peer is probed, one for all who ask; the answer need not wait for its turn", async () => {
+    const channel = await listener.dial();
+    const other = await listener.channel();
+    const latencies: bigint[] = [];
+    expect(await channel.probe(50)).toBe(false);
+    channel.enableHeartbeats({ ...QUIET, onLatency: (ns) => latencies.push(ns) });
+    // A peer without heartbeats reads them, and answers none.
+    expect(await channel.probe(100)).toBe(false);
+    other.enableHeartbeats(QUIET);
+    expect(await Promise.all([channel.probe(10_000), channel.probe(10_000)])).toEqual([true, true]);
+    expect(latencies).toHaveLength(1);
+    expect(await channel.probe(10_000)).toBe(true);
+    const unanswered = channel.probe(60_000);
+    channel.close();
+    expect(await unanswered).toBe(false);
+    expect(await channel.probe(60_000)).toBe(false);
+  });
+
+  test("that probe are not missed because this process stood still", async () => {
+    const channel = await listener.dial();
+    (await listener.channel()).enableHeartbeats(QUIET);
+    channel.enableHeartbeats(QUIET);
+    const probe = channel.probe(100);
+    const stopped = performance.now();
+    while (performance.now() - stopped < 500) Math.random();
+    expect(await probe).toBe(true);
+    channel.close();
+  });
+
   test("are answered wherever they stand among the headers of a message", async () => {
     const peer = await rawPeer();
     const other = await listener.channel();

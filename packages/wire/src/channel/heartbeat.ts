@@ -1,3 +1,4 @@
+import { pauseAwake } from "@sallyport/async";
 import { BaseHeader, BaseType } from "../catalogue/base.ts";
 import { ChannelClosedError } from "../errors.ts";
 import type { FrameView } from "../frame/frame.ts";
@@ -49,6 +50,11 @@ export class Heartbeats {
   #deadline: number;
   #answeredAt = 0;
   #latencyNs: bigint | undefined;
+  /** The latest of the numbers that were answered. */
+  #lastAnswer = 0n;
+  #probe:
+    | { readonly value: bigint; readonly answered: AbortController; readonly outcome: Promise<boolean> }
+    | undefined;
 
   constructor(options: HeartbeatOptions, host: HeartbeatHost) {
     this.#options = options;
@@ -64,6 +70,23 @@ export class Heartbeats {
 
   stop(): void {
     clearInterval(this.#timer);
+    this.#probe?.answered.abort();
+  }
+
+  /** See `Channel.probe`. Asks on the connection that requests go by. */
+  probe(timeoutMs: number): Promise<boolean> {
+    if (this.#probe !== undefined) return this.#probe.outcome;
+    this.#watchAll();
+    const [first] = this.#watches;
+    if (first === undefined) return Promise.resolve(false);
+    const answered = new AbortController();
+    const value = this.#ask(first, performance.now());
+    const outcome = pauseAwake(timeoutMs, answered.signal).then(() => {
+      this.#probe = undefined;
+      return this.#lastAnswer >= value;
+    });
+    this.#probe = { value, answered, outcome };
+    return outcome;
   }
 
   /** Sends the next heartbeat with the next check: a connection has ended, perhaps with the last one or its answer in it. */
@@ -140,17 +163,24 @@ export class Heartbeats {
     let next: [Underlay, Watch] | undefined;
     for (const entry of this.#watches) if (next === undefined || entry[1].lastAsked < next[1].lastAsked) next = entry;
     if (next === undefined || now - next[1].lastAsked <= this.#options.sendIntervalMs) return;
-    const [underlay, watch] = next;
+    this.#ask(next, now);
+  }
+
+  /** What was sent: its answer is the same number. */
+  #ask([underlay, watch]: readonly [Underlay, Watch], now: number): bigint {
     if (watch.unanswered === 0) watch.unansweredSince = now;
     watch.unanswered++;
     watch.lastAsked = now;
     const value = ((unixNanoseconds() + SLOT_MASK) & ~SLOT_MASK) | BigInt(watch.slot);
     this.#send(new Headers().setU64(BaseHeader.Heartbeat, value), underlay);
+    return value;
   }
 
   #answered(value: bigint): void {
     const latency = unixNanoseconds() - value;
     if (latency < 0n) return;
+    if (value > this.#lastAnswer) this.#lastAnswer = value;
+    if (this.#probe !== undefined && value >= this.#probe.value) this.#probe.answered.abort();
     // Until the first answer it was the peer that was slow, not one connection.
     if (this.#answeredAt === 0) for (const watch of this.#watches.values()) watch.unansweredSince = performance.now();
     this.#answeredAt = performance.now();

@@ -197,6 +197,10 @@ export class MessageChannel implements Channel, UnderlayOwner {
     if (!this.#isClosed) this.#heartbeats = new Heartbeats(options, this);
   }
 
+  async probe(timeoutMs: number): Promise<boolean> {
+    return (await this.#heartbeats?.probe(timeoutMs)) ?? false;
+  }
+
   get latencyMs(): number | undefined {
     return this.#heartbeats?.latencyMs;
   }

@@ -17,6 +17,7 @@ export class ControllerConnection {
   readonly connectedAt: number;
   readonly #capabilities: Buffer | undefined;
   #lastLatency: { ms: number; at: number } | undefined;
+  #isHanging = false;
 
   constructor(o: { channel: Channel; version: VersionInfo; address: string; now: number }) {
     this.id = o.channel.remoteId;
@@ -35,7 +36,13 @@ export class ControllerConnection {
 
   /** A heartbeat was answered. */
   heard(latencyMs: number, now: number): void {
+    this.#isHanging = false;
     this.#lastLatency = { ms: latencyMs, at: now };
+  }
+
+  /** It answers neither a request nor a heartbeat: others are asked first until it answers one. */
+  hangs(): void {
+    this.#isHanging = true;
   }
 
   /** Milliseconds of the last answered heartbeat; unknown counts as slow, so that a proven controller is preferred. */
@@ -45,7 +52,7 @@ export class ControllerConnection {
 
   /** Answers slowly or not at all: others are asked first (docs/protocol/control.md, "Liveness"). */
   isUnresponsive(now: number, o: { unresponsiveAfterMs: number; sendIntervalMs: number }): boolean {
-    if (this.channel.isClosed) return true;
+    if (this.channel.isClosed || this.#isHanging) return true;
     if (this.#lastLatency === undefined) return now - this.connectedAt > o.sendIntervalMs + o.unresponsiveAfterMs;
     const silence = now - this.#lastLatency.at;
     return this.#lastLatency.ms > o.unresponsiveAfterMs || silence > o.sendIntervalMs + o.unresponsiveAfterMs;

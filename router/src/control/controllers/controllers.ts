@@ -20,6 +20,10 @@ import {
 import { ControlError, NoControllerError } from "../errors.ts";
 import { ControllerConnection } from "./controller-connection.ts";
 import { ControllerEndpoints } from "./controller-endpoints.ts";
+import { ControllerHangsError, unlessHanging } from "./unless-hanging.ts";
+
+/** For each request to the controller that is asked. */
+export type AskOptions = Required<Pick<RequestOptions, "timeoutMs" | "signal">>;
 
 type ControlHandler = (message: Message, controller: ControllerConnection) => void | Promise<void>;
 
@@ -47,6 +51,8 @@ export interface ControllersOptions {
   readonly retryMs?: number;
 }
 
+/** How long the answer to a probe may take. */
+const PROBE_MS = 750;
 const FIRST_RETRY_MS = 50;
 /** Before the first connection: soon enough for a controller that joins, is restarted elsewhere, or starts after its routers. */
 const MAX_RETRY_MS = 30_000;
@@ -65,6 +71,7 @@ export class Controllers {
   readonly #seen = new Set<string>();
   readonly #handlers = new Map<number, ControlHandler>();
   readonly #connected = new Listeners<[controller: ControllerConnection, isReconnect: boolean]>();
+  readonly #hanging = new Listeners<[controller: ControllerConnection]>();
   readonly #disconnected = new Listeners<[controller: ControllerConnection, reason: Error | undefined]>();
   #stopped = false;
 
@@ -87,6 +94,11 @@ export class Controllers {
 
   onDisconnected(listener: (controller: ControllerConnection, reason: Error | undefined) => void): void {
     this.#disconnected.add(listener);
+  }
+
+  /** A controller answers nothing any more, but its channel is still open. */
+  onHanging(listener: (controller: ControllerConnection) => void): void {
+    this.#hanging.add(listener);
   }
 
   /**
@@ -154,23 +166,32 @@ export class Controllers {
   }
 
   /**
-   * Asks the best controller, or the first to connect. When its channel closes before the answer, another one is asked
-   * within the same time, or the same one when it is back: what it may have begun ended with its process.
+   * Asks the best controller, or the first to connect. Another one is asked within the same time when its channel closes before the answer
+   * (what it may have begun ended with its process), or when it hangs. So what is asked does no harm when it is asked twice, or what a late
+   * answer made is undone.
    *
+   * @param ask passes the options on to each request
+   * @param waits whether a controller is waited for while none is connected
    * @throws NoControllerError, and what `ask` throws
    */
   async ask<T>(
     what: string,
     timeoutMs: number,
-    ask: (controller: ControllerConnection, leftMs: number) => Promise<T>,
+    ask: (controller: ControllerConnection, options: AskOptions) => Promise<T>,
+    { waits = true }: { readonly waits?: boolean } = {},
   ): Promise<T> {
     const until = performance.now() + timeoutMs;
     for (;;) {
-      const controller = await this.connected(what, until - performance.now());
+      const leftMs = until - performance.now();
+      const controller = waits ? await this.connected(what, leftMs) : this.best();
+      if (controller === undefined) throw new NoControllerError(what);
       try {
-        return await ask(controller, Math.max(1, Math.round(until - performance.now())));
+        return await this.#unlessHanging(controller, (signal) =>
+          ask(controller, { timeoutMs: Math.max(1, Math.round(until - performance.now())), signal }),
+        );
       } catch (error) {
-        if (!(error instanceof ChannelClosedError && controller.channel.isClosed)) throw error;
+        const isGone = error instanceof ChannelClosedError && controller.channel.isClosed;
+        if (!isGone && !(error instanceof ControllerHangsError)) throw error;
       }
     }
   }
@@ -193,20 +214,11 @@ export class Controllers {
     return { reply, controller };
   }
 
-  /** {@link request} for what does no harm when it is said twice: another controller is asked when the channel closes before the answer. */
-  async repeatableRequest(
-    what: string,
-    out: Outgoing,
-    o: RequestOptions = {},
-  ): Promise<{ reply: Message; controller: ControllerConnection }> {
-    for (;;) {
-      const asked = this.best();
-      try {
-        return await this.request(what, out, o);
-      } catch (error) {
-        if (!(error instanceof ChannelClosedError && asked?.channel.isClosed && this.best() !== undefined)) throw error;
-      }
-    }
+  /** {@link request} for what does no harm when it is asked twice: another controller is asked when one is lost or hangs. */
+  async repeatableRequest(what: string, out: Outgoing, o: RequestOptions = {}): Promise<Message> {
+    const timeoutMs = o.timeoutMs ?? this.#options.requestTimeoutMs;
+    const ask = ({ channel }: ControllerConnection, options: AskOptions) => channel.request(out, { ...o, ...options });
+    return await this.ask(what, timeoutMs, ask, { waits: false });
   }
 
   /** Sends to one controller; false when it is not connected. */
@@ -223,6 +235,28 @@ export class Controllers {
   stop(): void {
     this.#stopped = true;
     this.#endpoints.stop();
+  }
+
+  async #unlessHanging<T>(controller: ControllerConnection, ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    return await unlessHanging(controller, {
+      ask,
+      hasAlternative: () => this.all().some((other) => other !== controller && this.isResponsive(other)),
+      answers: async () => {
+        // The others at the same time: several may hang, as after a partition.
+        const answers = this.all().map(async (each) => (await this.#answers(each)) && each === controller);
+        return (await Promise.all(answers)).includes(true);
+      },
+    });
+  }
+
+  /** Whether it answers a heartbeat that is sent now. One that does not is asked last until it answers one. */
+  async #answers(controller: ControllerConnection): Promise<boolean> {
+    if (await controller.channel.probe(PROBE_MS)) return true;
+    if (controller.channel.isClosed || !this.isResponsive(controller)) return false;
+    controller.hangs();
+    this.#log.warn({ controllerId: controller.id }, "the controller answers no heartbeat; others are asked meanwhile");
+    this.#hanging.emit(controller);
+    return false;
   }
 
   #send(controller: ControllerConnection, out: Outgoing): boolean {

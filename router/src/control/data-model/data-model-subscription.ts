@@ -92,6 +92,9 @@ export class DataModelSubscription {
       inTurn((message, from) => this.#validate(message, from)),
     );
     controllers.onConnected(() => this.#choose());
+    controllers.onHanging((controller) => {
+      if (this.#controller === controller) this.#choose();
+    });
     controllers.onDisconnected((controller) => {
       this.#otherKeys.delete(controller.id);
       if (this.#controller === controller) this.#leave();
@@ -159,14 +162,19 @@ export class DataModelSubscription {
     return this.#staged ?? this.#model;
   }
 
-  /** Keeps the controller it has as long as that one is connected. */
+  /** Keeps the controller it has as long as that one is connected, and answers if another one does. */
   #choose(): void {
-    if (!this.#isFollowing || (this.#controller !== undefined && !this.#controller.channel.isClosed)) return;
+    if (!this.#isFollowing) return;
     const { controllers } = this.#o;
-    const able = controllers.all().filter((each) => each.has(ControllerCapability.RouterDataModel));
-    const best = controllers.best();
-    this.#controller = able.find((each) => each === best) ?? able[0];
-    if (this.#controller === undefined) return;
+    const former = this.#controller;
+    if (former !== undefined && !former.channel.isClosed && controllers.isResponsive(former)) return;
+    const able = controllers.best((each) => each.has(ControllerCapability.RouterDataModel));
+    if (former !== undefined) {
+      if (!former.channel.isClosed && (able === undefined || !controllers.isResponsive(able))) return;
+      this.#leave();
+    }
+    this.#controller = able;
+    if (able === undefined) return;
     this.#subscriptionId = randomUUID();
     this.#subscribe(false);
     clearInterval(this.#renewal);

@@ -14,7 +14,7 @@ import type { TerminatorProtocol } from "./terminator-registry.ts";
 export const sdkTerminatorMessages: TerminatorProtocol<TerminatorRequest> = {
   responseType: EdgeCtrlType.CreateTerminatorV2Response,
 
-  async request(request, controller, timeoutMs) {
+  async request(request, controller, options) {
     if (!controller.has(ControllerCapability.CreateTerminatorV2)) {
       return {
         terminatorId: request.address,
@@ -34,7 +34,7 @@ export const sdkTerminatorMessages: TerminatorProtocol<TerminatorRequest> = {
       instanceSecret: request.instanceSecret ?? new Uint8Array(),
     });
     const contentType = EdgeCtrlType.CreateTerminatorV2Request;
-    const reply = await controller.channel.request({ contentType, body }, { timeoutMs });
+    const reply = await controller.channel.request({ contentType, body }, options);
     if (reply.contentType !== EdgeCtrlType.CreateTerminatorV2Response) {
       throw new ControlError("UNEXPECTED_REPLY", `the controller answered with content type ${reply.contentType}`);
     }

@@ -1,10 +1,10 @@
 import { Backoff, errorText } from "@sallyport/async";
-import { boundedLog, ChannelClosedError, type Logger, type Message, TerminatorResult } from "@sallyport/wire";
+import { boundedLog, type Logger, type Message, TerminatorResult } from "@sallyport/wire";
 import { MeasuredPool, type WorkPool } from "../../metrics/work-pool.ts";
 import type { KeptTerminator, TerminatorAnswer } from "../control-plane.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
-import type { Controllers } from "../controllers/controllers.ts";
-import { ControlError, NoControllerError } from "../errors.ts";
+import type { AskOptions, Controllers } from "../controllers/controllers.ts";
+import { ControlError } from "../errors.ts";
 import type { AdaptiveWindow } from "./adaptive-window.ts";
 
 /** How terminators of one kind of host are created at a controller. */
@@ -12,7 +12,7 @@ export interface TerminatorProtocol<R> {
   /** Content type of the answer: one that comes after its request was given up still counts. */
   readonly responseType: number;
   /** Asks the controller. What it throws is no answer: the request is repeated. */
-  request(request: R, controller: ControllerConnection, timeoutMs: number): Promise<TerminatorAnswer>;
+  request(request: R, controller: ControllerConnection, options: AskOptions): Promise<TerminatorAnswer>;
   read(message: Message): TerminatorAnswer;
   /** Whether a failure ends the matter; others are tried again. */
   isFinal(outcome: TerminatorAnswer): boolean;
@@ -232,23 +232,19 @@ export class TerminatorRegistry<R extends KeptTerminator> {
     if (!accepted) this.#retryLater(entry);
   }
 
-  /** Asks the best controller, and the next one when its channel closes before the answer. */
   async #ask(request: R): Promise<TerminatorAnswer> {
-    for (;;) {
-      const controller = this.#o.controllers.best();
-      if (controller === undefined) throw new NoControllerError("creating a terminator");
-      try {
-        return await this.#request(request, controller);
-      } catch (error) {
-        if (!(error instanceof ChannelClosedError && controller.channel.isClosed)) throw error;
-      }
-    }
+    return await this.#o.controllers.ask(
+      "creating a terminator",
+      this.#times.answerMs,
+      (controller, options) => this.#request(request, controller, options),
+      { waits: false },
+    );
   }
 
-  async #request(request: R, controller: ControllerConnection): Promise<TerminatorAnswer> {
+  async #request(request: R, controller: ControllerConnection, options: AskOptions): Promise<TerminatorAnswer> {
     const leave = await this.#o.window?.enter();
     try {
-      const outcome = await this.#o.messages.request(request, controller, this.#times.answerMs);
+      const outcome = await this.#o.messages.request(request, controller, options);
       leave?.(outcome.result === TerminatorResult.FailedBusy ? "busy" : "success");
       return outcome;
     } catch (error) {

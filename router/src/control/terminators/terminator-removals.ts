@@ -84,7 +84,7 @@ export class TerminatorRemovals {
       const leave = await this.#o.window?.enter();
       let outcome: WindowOutcome = "lost";
       try {
-        const { reply } = await this.#o.controllers.request("removing terminators", {
+        const reply = await this.#o.controllers.repeatableRequest("removing terminators", {
           contentType: ControlType.RemoveTerminatorsRequest,
           body,
         });

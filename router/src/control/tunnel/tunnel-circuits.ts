@@ -4,11 +4,13 @@ import {
   EdgeCtrlType,
   edgeCtrlPb,
   encodeControl,
+  type Message,
   ProtocolError,
 } from "@sallyport/wire";
 import { type CircuitMessage, circuitCreated } from "../circuits.ts";
 import type { CircuitCreated } from "../control-plane.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
+import type { AskOptions } from "../controllers/controllers.ts";
 import { expectReply } from "../errors.ts";
 import type { LegacyServices } from "./legacy-services.ts";
 
@@ -30,10 +32,11 @@ export async function createTunnelCircuit(
   controller: ControllerConnection,
   legacy: LegacyServices,
   request: TunnelCircuitRequest,
+  options: AskOptions,
 ): Promise<CircuitCreated> {
   const created = controller.has(ControllerCapability.RouterDataModel)
-    ? await byModel(controller, request)
-    : await legacy.withSession(controller, (sessionId) => bySession(controller, legacy, sessionId, request));
+    ? await byModel(controller, request, options)
+    : await legacy.withSession(controller, (sessionId) => bySession(controller, legacy, sessionId, request, options));
   if (created.circuitId === "" || created.address === "") {
     const text = "expected a circuit id and an ingress address, the response lacks one";
     throw new ProtocolError("BAD_CIRCUIT_RESPONSE", text);
@@ -41,7 +44,11 @@ export async function createTunnelCircuit(
   return circuitCreated(created, controller);
 }
 
-async function byModel(controller: ControllerConnection, request: TunnelCircuitRequest): Promise<CircuitMessage> {
+async function byModel(
+  controller: ControllerConnection,
+  request: TunnelCircuitRequest,
+  options: AskOptions,
+): Promise<CircuitMessage> {
   const body = encodeControl(edgeCtrlPb.CreateTunnelCircuitV2RequestSchema, {
     serviceName: request.serviceName,
     terminatorInstanceId: request.instanceId ?? "",
@@ -49,10 +56,9 @@ async function byModel(controller: ControllerConnection, request: TunnelCircuitR
   });
   const reply = await controller.channel.request(
     { contentType: EdgeCtrlType.CreateTunnelCircuitV2Request, body },
-    { timeoutMs: request.timeoutMs },
+    options,
   );
-  const answer = expectReply(reply, EdgeCtrlType.CreateTunnelCircuitV2Response);
-  return decodeControl(edgeCtrlPb.CreateTunnelCircuitV2ResponseSchema, answer.body);
+  return modelCircuit(expectReply(reply, EdgeCtrlType.CreateTunnelCircuitV2Response));
 }
 
 async function bySession(
@@ -60,6 +66,7 @@ async function bySession(
   legacy: LegacyServices,
   sessionId: string,
   request: TunnelCircuitRequest,
+  options: AskOptions,
 ): Promise<CircuitMessage> {
   const body = encodeControl(edgeCtrlPb.CreateCircuitForServiceRequestSchema, {
     sessionId,
@@ -69,10 +76,17 @@ async function bySession(
   });
   const reply = await controller.channel.request(
     { contentType: EdgeCtrlType.CreateCircuitForServiceRequest, body },
-    { timeoutMs: request.timeoutMs },
+    options,
   );
-  const answer = expectReply(reply, EdgeCtrlType.CreateCircuitForServiceResponse);
-  const created = decodeControl(edgeCtrlPb.CreateCircuitForServiceResponseSchema, answer.body);
+  const created = sessionCircuit(expectReply(reply, EdgeCtrlType.CreateCircuitForServiceResponse));
   legacy.renewed(controller, created.apiSession);
   return created;
+}
+
+export function modelCircuit({ body }: Message): edgeCtrlPb.CreateTunnelCircuitV2Response {
+  return decodeControl(edgeCtrlPb.CreateTunnelCircuitV2ResponseSchema, body);
+}
+
+export function sessionCircuit({ body }: Message): edgeCtrlPb.CreateCircuitForServiceResponse {
+  return decodeControl(edgeCtrlPb.CreateCircuitForServiceResponseSchema, body);
 }

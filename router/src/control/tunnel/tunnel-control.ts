@@ -77,6 +77,7 @@ export class TunnelControl {
     });
     controllers.onConnected(() => this.#choose());
     controllers.onDisconnected(() => this.#choose());
+    controllers.onHanging(() => this.#choose());
     this.#choose();
   }
 
@@ -95,8 +96,8 @@ export class TunnelControl {
    * @throws NoControllerError, EdgeCtrlError with the controller's reason, and as `Channel.request`
    */
   async createCircuit(request: TunnelCircuitRequest): Promise<CircuitCreated> {
-    return await this.#o.controllers.ask("creating a circuit", request.timeoutMs, (controller, timeoutMs) =>
-      createTunnelCircuit(controller, this.#legacy, { ...request, timeoutMs }),
+    return await this.#o.controllers.ask("creating a circuit", request.timeoutMs, (controller, options) =>
+      createTunnelCircuit(controller, this.#legacy, request, options),
     );
   }
 
@@ -126,7 +127,7 @@ export class TunnelControl {
       updatePrecedence: update.precedence !== undefined,
     });
     const contentType = EdgeCtrlType.UpdateTunnelTerminatorRequest;
-    const { reply } = await this.#o.controllers.repeatableRequest("updating a terminator", { contentType, body });
+    const reply = await this.#o.controllers.repeatableRequest("updating a terminator", { contentType, body });
     expectReply(reply, EdgeCtrlType.UpdateTunnelTerminatorResponse);
   }
 

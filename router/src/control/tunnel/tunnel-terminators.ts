@@ -9,6 +9,7 @@ import {
 } from "@sallyport/wire";
 import type { KeptTerminator, TerminatorAnswer } from "../control-plane.ts";
 import type { ControllerConnection } from "../controllers/controller-connection.ts";
+import type { AskOptions } from "../controllers/controllers.ts";
 import { expectReply } from "../errors.ts";
 import type { TerminatorProtocol } from "../terminators/terminator-registry.ts";
 import type { LegacyServices } from "./legacy-services.ts";
@@ -34,7 +35,7 @@ export class TunnelTerminatorMessages implements TerminatorProtocol<TunnelTermin
   async request(
     request: TunnelTerminatorRequest,
     controller: ControllerConnection,
-    timeoutMs: number,
+    options: AskOptions,
   ): Promise<TerminatorAnswer> {
     const { address, cost } = request;
     const fields = {
@@ -47,14 +48,14 @@ export class TunnelTerminatorMessages implements TerminatorProtocol<TunnelTermin
         serviceId: request.serviceId,
       });
       const contentType = EdgeCtrlType.CreateTunnelTerminatorV2Request;
-      const reply = await controller.channel.request({ contentType, body }, { timeoutMs });
+      const reply = await controller.channel.request({ contentType, body }, options);
       return this.read(expectReply(reply, this.responseType));
     }
     return this.#legacy.withSession(controller, async (sessionId) => {
       const { serviceName } = request;
       const body = encodeControl(edgeCtrlPb.CreateTunnelTerminatorRequestSchema, { ...fields, serviceName, sessionId });
       const contentType = EdgeCtrlType.CreateTunnelTerminatorRequest;
-      const reply = await controller.channel.request({ contentType, body }, { timeoutMs });
+      const reply = await controller.channel.request({ contentType, body }, options);
       const answer = decodeControl(
         edgeCtrlPb.CreateTunnelTerminatorResponseSchema,
         expectReply(reply, EdgeCtrlType.CreateTunnelTerminatorResponse).body,
