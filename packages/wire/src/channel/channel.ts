@@ -129,7 +129,7 @@ export interface Channel {
 
   enableHeartbeats(options: HeartbeatOptions): void;
   /**
-   * Asks at once, by a heartbeat, whether the peer answers; whether an answer came within `timeoutMs`. Calls at the same time share one
+   * Asks at once, by a heartbeat, whether the other end answers; whether an answer came within `timeoutMs`. Calls at the same time share one
    * question. Time in which this process stood still does not count. Needs `enableHeartbeats`; false without.
    */
   probe(timeoutMs: number): Promise<boolean>;
