@@ -3,6 +3,7 @@ import { arch, hostname, platform, release, version } from "node:os";
 import { type ApiClient, type ApiCredential, createClient } from "@sallyport/api/client";
 import { controllerTrust, type Identity, type Logger } from "@sallyport/wire";
 import type { SessionStore } from "./kept-session.ts";
+import { SDK_VERSION } from "./sdk-version.ts";
 import type { SecondFactors } from "./second-factors.ts";
 
 /** How to prove who we are. */
@@ -101,6 +102,6 @@ export function programInfo() {
       osVersion: version().slice(0, 255),
       hostname: hostname(),
     },
-    sdkInfo: { type: "sallyport-sdk", version: "0.1.0" },
+    sdkInfo: { type: "sallyport-sdk", version: SDK_VERSION },
   };
 }
