@@ -120,7 +120,8 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const store = await openStore({
       ...location,
       // The embedded database has one process.
-      ...(replicaId !== undefined && location.embedded === undefined && { replica: { id: replicaId } }),
+      ...(replicaId !== undefined &&
+        location.embedded === undefined && { replica: { id: replicaId, version: options.productVersion } }),
       onLost: options.onLost,
       onQuery: (seconds, isOk) => metrics.queried(seconds, isOk),
       changeLogSeconds: config.upkeep.changeLog / 1_000,

@@ -1,11 +1,10 @@
 import { silentLogger } from "@sallyport/wire";
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStore, type Store } from "./database.ts";
-import { type Migration, MigrationError, migrate } from "./migrate.ts";
 import { StoreError } from "./postgres/store-error.ts";
 import { urlOf } from "./testing/oldest-server.ts";
-import { type TestStore, testDatabase, testStore } from "./testing/test-store.ts";
+import { type TestStore, testStore } from "./testing/test-store.ts";
 
 describe("a store", () => {
   let test: TestStore;
@@ -94,70 +93,25 @@ describe("a store", () => {
     });
     await one.close();
   });
-});
 
-describe("migrations", () => {
-  let database: Awaited<ReturnType<typeof testDatabase>>;
-  let stores: Store[];
-  beforeAll(async () => {
-    database = await testDatabase();
-    stores = await Promise.all(
-      [1, 2].map(() => openStore({ connection: database.connection, hold: false, log: silentLogger })),
-    );
-  });
-  afterAll(async () => {
-    for (const store of stores) await store.close();
-    await database.drop();
-  });
-
-  const table = (id: string, statement: string): Migration => ({
-    id,
-    up: async (db) => void (await sql.raw(statement).execute(db)),
-  });
-
-  it("run once each, in order, however many start at the same time", async () => {
-    const known = await import("./migrations/all.ts");
-    const more = [
-      ...known.migrations,
-      table("9001_a", "CREATE TABLE extra (n int)"),
-      table("9002_b", "INSERT INTO extra VALUES (1)"),
-    ];
-    const done = await Promise.all(stores.map((store) => migrate(store.db as unknown as Kysely<never>, more)));
-    expect(done.map((ids) => ids.length).sort()).toEqual([0, 2]);
-    expect((await stores[0]!.pool.query("SELECT n FROM extra")).rows).toEqual([{ n: 1 }]);
-  });
-
-  it("leave nothing half done, and refuse a database of a newer program", async () => {
-    const known = await import("./migrations/all.ts");
-    const db = stores[0]!.db as unknown as Kysely<never>;
-    await expect(migrate(db, known.migrations)).rejects.toThrow(MigrationError);
-    await expect(migrate(db, known.migrations)).rejects.toThrow(/9001_a, 9002_b.*newer version/);
-    await stores[0]!.pool.query("DELETE FROM schema_migration WHERE id > '9'");
-    const broken = [...known.migrations, table("9003_c", "CREATE TABLE half (n int); SELECT 1 / 0")];
-    await expect(migrate(db, broken)).rejects.toThrow("division by zero");
-    await expect(stores[0]!.pool.query("SELECT 1 FROM half")).rejects.toThrow("does not exist");
-    await expect(migrate(db, [...known.migrations].reverse())).rejects.toThrow("in order of their ids");
-  });
-
-  it("make a default administrator that had lost the mark an administrator again, who has to log in again", async () => {
-    const { migrations } = await import("./migrations/all.ts");
-    const store = stores[0]!;
-    const db = store.db as unknown as Kysely<never>;
-    // As it was before.
-    await store.pool.query("ALTER TABLE identity DROP CONSTRAINT identity_default_admin_is_admin");
-    await store.pool.query("DELETE FROM schema_migration WHERE id = '0014_default_administrator'");
-    await store.pool.query(`INSERT INTO auth_policy (id, name, cert_allowed, cert_allow_expired, updb_allowed, ext_jwt_allowed)
-      VALUES ('default', 'Default', true, true, true, true)`);
-    await store.pool.query(`INSERT INTO identity (id, name, type_id, is_admin, is_default_admin) VALUES
-      ('a', 'Default Admin', 'Default', false, true), ('b', 'b', 'Default', false, false)`);
-    await store.pool.query(`INSERT INTO api_session (id, token, identity_id, authenticator_id, ip_address) VALUES
-      ('s', 's', 'a', 'x', '::1'), ('t', 't', 'b', 'x', '::1')`);
-    await migrate(db, migrations);
-    const { rows } = await store.pool.query("SELECT id, is_admin FROM identity ORDER BY id");
-    expect(rows).toEqual([
-      { id: "a", is_admin: true },
-      { id: "b", is_admin: false },
-    ]);
-    expect((await store.pool.query("SELECT id FROM api_session")).rows).toEqual([{ id: "t" }]);
+  it("goes on, within and outside of transactions, when a newer program adds columns", async () => {
+    const one = await openStore({ connection: test.connection, hold: false, poolSize: 1, log: silentLogger });
+    const all = (db: Store["db"]) => sql<{ name: string }>`SELECT * FROM setting WHERE name <> ${"x"} LIMIT 1`.execute(db);
+    const write = (db: Store["db"], name: string) =>
+      sql`INSERT INTO setting (name, value) VALUES (${name}, '1') RETURNING setting.*`.execute(db);
+    await all(one.db);
+    await write(one.db, "before");
+    await one.transaction((trx) => all(trx));
+    await store.pool.query("ALTER TABLE setting ADD COLUMN later integer NOT NULL DEFAULT 1");
+    await one.transaction(async (trx) => {
+      await write(trx, "within");
+      expect((await all(trx)).rows).toHaveLength(1);
+    });
+    await write(one.db, "outside");
+    expect((await all(one.db)).rows).toHaveLength(1);
+    const { rows } = await sql`SELECT FROM setting WHERE name IN ('before', 'within', 'outside')`.execute(one.db);
+    expect(rows).toHaveLength(3);
+    await store.pool.query("ALTER TABLE setting DROP COLUMN later");
+    await one.close();
   });
 });

@@ -1,19 +1,16 @@
 import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { type Logger, silentLogger } from "@sallyport/wire";
-import { Kysely, PostgresDialect, type Transaction } from "kysely";
+import { Kysely, type Transaction } from "kysely";
 import pg from "pg";
 import { ChangeHints } from "./changes/change-hints.ts";
 import { ChangeLog } from "./changes/change-log.ts";
 import { DatabaseClock } from "./database-clock.ts";
 import type { Holding } from "./driver/connection.ts";
 import { storeDialect } from "./driver/driver.ts";
-import { migrate } from "./migrate.ts";
-import { migrations } from "./migrations/all.ts";
 import { Outage } from "./outage.ts";
 import { DatabaseServers } from "./postgres/database-servers.ts";
 import { type EmbeddedOptions, EmbeddedPostgres } from "./postgres/embedded.ts";
 import { type DatabaseHeldError, HolderLock, requireUnheld } from "./postgres/holder-lock.ts";
-import { longWorkPool } from "./postgres/long-work.ts";
 import { requireOwnSession } from "./postgres/own-session.ts";
 import {
   ANSWER_MS,
@@ -31,6 +28,8 @@ import type { OtherReplica } from "./replicas/spread.ts";
 import { noteWrite } from "./request-signal.ts";
 import { withCondition } from "./row-version.ts";
 import type { Database, EngineTables } from "./schema.ts";
+import { requireLevel } from "./upgrade/schema-state.ts";
+import { type ProgramSchema, SchemaUpgrade } from "./upgrade/schema-upgrade.ts";
 
 export interface StoreOptions {
   /** A PostgreSQL of the user's: `postgres://user:password@host/database`, also with several hosts. */
@@ -44,7 +43,9 @@ export interface StoreOptions {
   /** Take the right to be the only controller on the database; default true, except for a replica. */
   hold?: boolean;
   /** Be one of several controllers on the database, under an id of its own. */
-  replica?: { readonly id: string };
+  replica?: { readonly id: string; readonly version?: string };
+  /** What this program knows of the schema; default: all migrations. */
+  program?: ProgramSchema;
   /** Called when the database belongs to another controller for good: this one must stop. */
   onLost?: (error: DatabaseHeldError) => void;
   /** How long the server may take to answer a short query; default five seconds. */
@@ -112,7 +113,7 @@ const OLDEST_SERVER = 150_000;
 /**
  * Opens the store: starts the embedded server or reaches the given one, takes the right to be its only controller, brings the schema up
  * to date and starts following the change log.
- * @throws DatabaseHeldError naming the controller that holds the database; StoreError, MigrationError, EmbeddedPostgresError.
+ * @throws DatabaseHeldError naming the controller that holds the database; SchemaTooNewError, StoreError, MigrationError, EmbeddedPostgresError.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { log, onQuery, answerMs = ANSWER_MS } = options;
@@ -128,11 +129,12 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     if (options.hold ?? options.replica === undefined) {
       const onLost = options.onLost ?? ((error) => log.error({ holder: error.holder }, error.message));
       const onRegained = (isNewLife: boolean) => void (isNewLife ? changes.restart() : changes.wake());
-      lock = await HolderLock.acquire({ connection, answerMs, onLost, onRegained, log });
+      const requireSchema = (client: pg.Client) => requireLevel(client, upgrade.level, answerMs);
+      lock = await HolderLock.acquire({ connection, answerMs, requireSchema, onLost, onRegained, log });
       stops.push(lock.release.bind(lock));
     }
-    const applied = await migrateApart(connection, answerMs, log);
-    if (applied.length > 0) log.info({ migrations: applied }, "database schema brought up to date");
+    const as = lock !== undefined ? "alone" : options.replica === undefined ? "command" : "replica";
+    const upgrade: SchemaUpgrade = await SchemaUpgrade.run({ connection, answerMs, as, program: options.program, log });
     await lock?.begin();
     const outage = new Outage(log);
     const open = (max: number, holding: Holding | undefined, outage: Outage) => {
@@ -175,13 +177,17 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       if (lock === undefined) hints = heard;
     } else {
       const onLost = options.onLost ?? ((error) => log.error({ holder: error.holder }, error.message));
-      const { id: replicaId } = options.replica;
-      link = new ReplicaLink({ connection, answerMs, replicaId, readLog: () => changes.hinted(), onLost, log });
+      const { id: replicaId, version } = options.replica;
+      const readLog = () => changes.hinted();
+      const own = { replicaId, version, level: upgrade.level };
+      link = new ReplicaLink({ connection, answerMs, ...own, readLog, onLost, log });
       stops.push(link.close.bind(link));
       await link.start();
     }
     await changes.start();
     stops.push(() => changes.close());
+    upgrade.follow(() => (link === undefined ? lock?.isHeld === true : link.isLeader));
+    stops.push(() => upgrade.close());
     // That this process does not lead is no outage.
     const leaderDb = link === undefined ? db : open(LEADER_POOL, leaderHolding(link), new Outage(silentLogger)).db;
     const alone = {
@@ -255,17 +261,6 @@ function replicaOf(link: ReplicaLink, leaderDb: Kysely<Database>): Replica {
     onLeadership: (listener) => link.onLeadership(listener),
     known: () => link.known(),
   };
-}
-
-/** On a connection of its own: those that serve requests belong to an epoch, which needs the schema. */
-async function migrateApart(connection: pg.ClientConfig, answerMs: number, log: Logger): Promise<string[]> {
-  const pool = longWorkPool(connection, "sallyport migrations", { answerMs, log });
-  const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });
-  try {
-    return await migrate(db, migrations);
-  } finally {
-    await db.destroy();
-  }
 }
 
 async function reach(

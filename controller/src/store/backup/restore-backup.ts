@@ -4,10 +4,10 @@ import type { Logger } from "@sallyport/wire";
 import { Kysely, PostgresDialect } from "kysely";
 import type pg from "pg";
 import { from as copyFrom } from "pg-copy-streams";
-import { migrate } from "../migrate.ts";
 import { migrations } from "../migrations/all.ts";
 import { longWorkPool } from "../postgres/long-work.ts";
 import { reasonOf } from "../postgres/store-error.ts";
+import { migrate } from "../upgrade/migrate.ts";
 import { BackupError, type Manifest, readBackupFile } from "./backup-file.ts";
 import { type BackupTable, columnList, isInBackups, OF_ONE_LIFE, quoted, tablesInOrder } from "./tables.ts";
 
@@ -115,7 +115,7 @@ export async function restoreBackup({
     } finally {
       client.release();
     }
-    return { manifest, rows, upgraded: await migrate(db, migrations) };
+    return { manifest, rows, upgraded: (await migrate(db, migrations)).applied };
   } finally {
     await db.destroy();
   }

@@ -11,6 +11,7 @@ import { to as copyTo } from "pg-copy-streams";
 import { watchLongWork } from "../postgres/long-work.ts";
 import { withClient } from "../postgres/store-client.ts";
 import { reasonOf } from "../postgres/store-error.ts";
+import { SCHEMA_LOCK } from "../replicas/lease.ts";
 import { BackupEncoder, BackupError, FORMAT, FORMAT_VERSION } from "./backup-file.ts";
 import { type BackupTable, columnList, LEFT_OUT_SETTINGS, quoted, tablesInOrder } from "./tables.ts";
 
@@ -100,6 +101,8 @@ async function dump(
   disk: { isAwaited: boolean },
 ): Promise<{ tables: number; rows: number }> {
   for (const setting of SESSION) await client.query(setting);
+  // What a migration rewrites would be empty in the transaction's snapshot. Before that: the snapshot must not be older than the lock.
+  await client.query("SELECT pg_advisory_lock_shared($1, $2)", [...SCHEMA_LOCK]);
   await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY");
   const { rows: facts } = await client.query<{ at: Date; server: string; hasSchema: boolean }>(
     `SELECT now() AS at, current_setting('server_version') AS server, to_regclass('public.schema_migration') IS NOT NULL AS "hasSchema"`,

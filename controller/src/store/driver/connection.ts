@@ -11,6 +11,10 @@ import { isForgotten } from "../request-signal.ts";
 import type { StatementOptions, StoreQuery } from "./statement.ts";
 
 const MAX_PREPARED = 1_000;
+/** The result has every column of a table: another one when a newer program has added a column. */
+const ALL_COLUMNS = /(?:\bselect|\bdistinct|\breturning|,)\s+(?:"?\w+"?\.)?\*/i;
+/** Code and message of PostgreSQL for a prepared statement whose result has other columns than when it was prepared. */
+const RESULT_CHANGED = { code: "0A000", message: "cached plan must not change result type" };
 const APPENDS_CHANGES = /\binsert\s+into\s+"?change_log\b/i;
 
 /** The right to work on the database ({@link HolderLock}). Without it nothing is read or written. */
@@ -42,6 +46,8 @@ export class UndeclaredChangeError extends Error {
 interface KnownText {
   readonly name: string | undefined;
   readonly appends: boolean;
+  /** Do its columns change with the schema? */
+  readonly isOpen: boolean;
 }
 
 /**
@@ -51,17 +57,20 @@ interface KnownText {
 export class StatementNames {
   readonly #known = new Map<string, KnownText>();
 
-  /** @throws UndeclaredChangeError */
-  of(text: string, { appendsChanges = false }: StatementOptions): string | undefined {
-    const { name, appends } = this.#known.get(text) ?? this.#learn(text);
+  /**
+   * Within a transaction, a statement whose columns change with the schema has no name: an error would end the transaction.
+   * @throws UndeclaredChangeError
+   */
+  of(text: string, { appendsChanges = false }: StatementOptions, isInTransaction: boolean): string | undefined {
+    const { name, appends, isOpen } = this.#known.get(text) ?? this.#learn(text);
     if (appends && !appendsChanges) throw new UndeclaredChangeError(text);
-    return name;
+    return isOpen && isInTransaction ? undefined : name;
   }
 
   #learn(text: string): KnownText {
-    const appends = APPENDS_CHANGES.test(text);
-    if (this.#known.size >= MAX_PREPARED) return { name: undefined, appends };
-    const learned = { name: createHash("sha256").update(text).digest("base64url").slice(0, 22), appends };
+    const facts = { appends: APPENDS_CHANGES.test(text), isOpen: ALL_COLUMNS.test(text) };
+    if (this.#known.size >= MAX_PREPARED) return { name: undefined, ...facts };
+    const learned = { name: createHash("sha256").update(text).digest("base64url").slice(0, 22), ...facts };
     this.#known.set(text, learned);
     return learned;
   }
@@ -88,6 +97,8 @@ export class StoreConnection implements DatabaseConnection {
   #pipelined: Promise<unknown>[] = [];
   #running: StoreQuery["queryId"] | undefined;
   #isBroken = false;
+  /** Its prepared statements are of a former schema. */
+  #isOutdated = false;
 
   constructor(client: pg.PoolClient, shared: ConnectionShared) {
     this.#client = client;
@@ -99,12 +110,12 @@ export class StoreConnection implements DatabaseConnection {
       throw new Error("the connection to the database could not end its transaction and is not used again");
     const { sql: text, parameters, options = {} } = query;
     const { transaction } = options;
-    const name = this.#shared.names.of(text, options);
     if (transaction === "begin") this.#isInTransaction = true;
     else if (transaction === "rollback") this.#isInTransaction = false;
     if (!this.#isInTransaction || transaction === "begin") this.#isLong = false;
     else if (options.beginsLongWork) this.#isLong = true;
-    const send = () => this.#send<Row>(text, parameters, parameters.length > 0 ? name : undefined);
+    const name = this.#shared.names.of(text, options, this.#isInTransaction);
+    const send = () => this.#sendPrepared<Row>(text, parameters, parameters.length > 0 ? name : undefined);
     // A commit runs what was deferred to it, so it has as long as the statements before it.
     if (transaction === "commit") this.#isInTransaction = false;
     if (options.appendsChanges) {
@@ -163,6 +174,23 @@ export class StoreConnection implements DatabaseConnection {
     }
   }
 
+  async #sendPrepared<Row>(
+    text: string,
+    values: readonly unknown[],
+    name: string | undefined,
+  ): Promise<QueryResult<Row>> {
+    try {
+      return await this.#send(text, values, name);
+    } catch (error) {
+      const { code, message } = error as { code?: string; message?: string };
+      if (name === undefined || code !== RESULT_CHANGED.code || message !== RESULT_CHANGED.message) throw error;
+      // The server refuses before it runs anything. The connection knows more statements of this kind.
+      this.#isOutdated = true;
+      if (this.#isInTransaction) throw error;
+      return this.#send(text, values, undefined);
+    }
+  }
+
   async #send<Row>(text: string, values: readonly unknown[], name: string | undefined): Promise<QueryResult<Row>> {
     const { command, rowCount, rows } = await this.#client.query({
       text,
@@ -203,6 +231,6 @@ export class StoreConnection implements DatabaseConnection {
 
   release(): void {
     // The pool learns a moment later that a socket has ended, and would hand the connection to the next request that waits for one.
-    this.#client.release(this.#isBroken || !socketOf(this.#client).writable);
+    this.#client.release(this.#isBroken || this.#isOutdated || !socketOf(this.#client).writable);
   }
 }

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { loggedWrite } from "../changes/logged-write.ts";
 import { hostV1, hostV2, interceptV1, tunnelerClientV1, tunnelerServerV1 } from "../config-schemas.ts";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../upgrade/migration.ts";
 
 /** Per config type the digest of the schema that it was made with before, and the present one. */
 const SCHEMAS = [
@@ -23,6 +23,7 @@ const SCHEMAS = [
 /** The config types that every network has get schemas that consoles can build forms from. One that an administrator has changed stays. */
 export const configSchemas: Migration = {
   id: "0013_config_schemas",
+  kind: "expands",
   async up(db) {
     await loggedWrite(
       db,

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../upgrade/migration.ts";
 
 /**
  * Who works on the database (docs/protocol/store.md, "One controller"). A controller names its epoch in the setting `sallyport.epoch` of its connections; a
@@ -12,6 +12,7 @@ import type { Migration } from "../migrate.ts";
  */
 export const epoch: Migration = {
   id: "0020_epoch",
+  kind: "expands",
   async up(db) {
     await sql`
       CREATE TABLE controller_epoch (

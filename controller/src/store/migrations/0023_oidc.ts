@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../upgrade/migration.ts";
 
 /**
  * Logins by OIDC, and tokens that prove a session (docs/protocol/store.md). An `oidc_session` is the family of the refresh tokens of one login. `oidc_login` is
@@ -7,6 +7,7 @@ import type { Migration } from "../migrate.ts";
  */
 export const oidc: Migration = {
   id: "0023_oidc",
+  kind: "expands",
   async up(db) {
     for (const statement of STATEMENTS) await sql.raw(statement).execute(db);
   },

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../upgrade/migration.ts";
 
 /**
  * External JWT signers whose users may enroll themselves: what for, and which claims name the new identity and its attributes. Auth policies name signers, too:
@@ -7,6 +7,7 @@ import type { Migration } from "../migrate.ts";
  */
 export const tokenEnrollment: Migration = {
   id: "0024_token_enrollment",
+  kind: "expands",
   async up(db) {
     await sql`ALTER TABLE ext_jwt_signer
       ADD COLUMN enroll_to_cert boolean NOT NULL DEFAULT false,

@@ -1,9 +1,10 @@
 import { sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../upgrade/migration.ts";
 
 /** What OpenZiti 2.x added to the model: what configs of a type are for, configs of routers, and sessions whose token is a signed text. */
 export const generation2: Migration = {
   id: "0025_generation_2",
+  kind: "expands",
   async up(db) {
     await sql`ALTER TABLE config_type
       ADD COLUMN target text COLLATE "C" NOT NULL DEFAULT 'service' CHECK (target IN ('service', 'router', 'other'))`.execute(

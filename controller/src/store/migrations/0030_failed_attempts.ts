@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../upgrade/migration.ts";
 
 /**
  * Failed attempts to prove a password or a one-time code, counted for all controllers of a network (docs/protocol/store.md). Unlogged: a crash of PostgreSQL
@@ -7,6 +7,7 @@ import type { Migration } from "../migrate.ts";
  */
 export const failedAttempts: Migration = {
   id: "0030_failed_attempts",
+  kind: "expands",
   async up(db) {
     await sql`CREATE UNLOGGED TABLE failed_attempt (
       key text COLLATE "C" PRIMARY KEY,

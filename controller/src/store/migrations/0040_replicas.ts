@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../upgrade/migration.ts";
 
 /**
  * Several controllers on one database (docs/protocol/replicas.md).
@@ -14,6 +14,7 @@ import type { Migration } from "../migrate.ts";
  */
 export const replicas: Migration = {
   id: "0040_replicas",
+  kind: "expands",
   async up(db) {
     await sql`
       CREATE UNLOGGED TABLE replica_lease (

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../upgrade/migration.ts";
 
 /**
  * `circuit_owner` names, for each circuit that a controller has taken over, the process that answers for it (docs/protocol/replicas.md, "Circuits"). A circuit
@@ -9,6 +9,7 @@ import type { Migration } from "../migrate.ts";
  */
 export const circuitOwners: Migration = {
   id: "0042_circuit_owners",
+  kind: "expands",
   async up(db) {
     await sql`
       CREATE TABLE circuit_owner (

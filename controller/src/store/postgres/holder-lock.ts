@@ -40,6 +40,8 @@ export interface HolderLockOptions {
   patienceMs?: number;
   /** How long the server may take to answer; default five seconds. */
   answerMs?: number;
+  /** Asked before the controller goes on after a lost connection. Rejects with a DatabaseHeldError when it does not fit to the schema any more. */
+  requireSchema?: (client: pg.Client) => Promise<void>;
   /** Called when another controller has taken the database: stop. Nothing is read or written from then on. */
   onLost: (error: DatabaseHeldError) => void;
   /** Called when the lock is held again after a lost connection. `isNewLife`: the numbers of earlier transactions are no longer valid. */
@@ -216,6 +218,7 @@ export class HolderLock {
         // Only a new life is begun under a controller that goes on.
         isNewLife = true;
       }
+      await this.#options.requireSchema?.(client);
       if (!found.isSameServer) isNewLife = await this.#beginEpoch(client);
       else this.#epoch = found.epoch;
     }

@@ -10,10 +10,10 @@ import { restoreBackup } from "../backup/restore-backup.ts";
 import { writeBackup } from "../backup/write-backup.ts";
 import { openStore, type Store } from "../database.ts";
 import { beginLongWork } from "../driver/statement.ts";
-import { migrate } from "../migrate.ts";
 import { DatabaseUnavailableError } from "../outage.ts";
 import { BreakableWay } from "../testing/breakable-way.ts";
 import { testDatabase } from "../testing/test-store.ts";
+import { migrate } from "../upgrade/migrate.ts";
 import { HolderLock, requireUnheld } from "./holder-lock.ts";
 import { watchLongWork } from "./long-work.ts";
 import { StoreClient, withClient } from "./store-client.ts";
@@ -48,7 +48,7 @@ describe("a server that goes silent", { timeout: 60_000 }, () => {
   it.each([
     ["the question for its version", "server_version_num"],
     ["the lock of the controller", "pg_try_advisory_lock"],
-    ["the migrations", "CREATE TABLE IF NOT EXISTS schema_migration"],
+    ["the migrations", "to_regclass('schema_migration')"],
     ["the beginning of an epoch", "SET LOCAL lock_timeout"],
     ["the wait for the epoch before", "pg_advisory_xact_lock"],
     ["the settings of a connection", "SET statement_timeout = '10s'"],
@@ -191,7 +191,7 @@ it("a statement that works for long is left alone by the watch; one whose answer
   await sql`SELECT pg_sleep(${(10 * ANSWER_MS) / 1_000})`.execute(db);
   way.silenceAt("'lost'");
   await expect(
-    migrate(db, [{ id: "9001_a", up: async (trx) => void (await sql`SELECT 'lost'`.execute(trx)) }]),
+    migrate(db, [{ id: "9001_a", kind: "expands", up: async (trx) => void (await sql`SELECT 'lost'`.execute(trx)) }]),
   ).rejects.toThrow();
   await db.destroy();
 }, 60_000);

@@ -9,6 +9,8 @@ export const RENEW_MS = 500;
 export const TAKEOVER_MS = 2_000;
 /** The two halves of the key of the advisory lock that the leader holds. A controller that runs alone holds the same one. */
 export const LEADER_LOCK = [0x5a11_0002, 1] as const;
+/** Key of an advisory lock: those who change the schema hold it exclusively, those whom that would hurt hold it shared. */
+export const SCHEMA_LOCK = [0x5a11_0004, 1] as const;
 /** How connections of replicas name themselves at the server, before the process's name. */
 export const REPLICA_PREFIX = "sallyport-replica ";
 
@@ -26,6 +28,8 @@ export interface Renewal {
   readonly epoch: string | undefined;
   /** Does this connection hold the lock of the leader? Only if it was asked for. */
   readonly hasLock: boolean;
+  /** Level of the oldest program that works on the schema. */
+  readonly worksFrom: number;
 }
 
 export interface Renewing {
@@ -36,31 +40,61 @@ export interface Renewing {
   readonly leads: boolean;
   /** Does it want to be? */
   readonly campaigns: boolean;
+  /** The schema level of its program, and its version. */
+  readonly level: number;
+  readonly version: string;
 }
 
-const RENEW = `
-  WITH mine AS (
-    INSERT INTO replica_lease (instance, replica_id, name, pid, leads, until)
-    VALUES ($1, $2, $3, pg_backend_pid(), $4, clock_timestamp() + make_interval(secs => $5))
-    ON CONFLICT (instance) DO UPDATE SET pid = excluded.pid, leads = excluded.leads, until = excluded.until)
-  SELECT (SELECT json_agg(json_build_object('instance', instance, 'replicaId', replica_id, 'name', name, 'pid', pid, 'leads', leads))
+/** Looks at the others together with the statement `write`, which gives the process its lease. */
+const withLease = (write: string) => `
+  WITH mine AS (${write} RETURNING instance)
+  SELECT EXISTS (SELECT FROM mine) AS "hasLease",
+    (SELECT json_agg(json_build_object('instance', instance, 'replicaId', replica_id, 'name', name, 'pid', pid, 'leads', leads))
       FROM replica_lease WHERE instance <> $1 AND until > clock_timestamp()) AS others,
     (SELECT epoch FROM controller_epoch) AS epoch,
-    CASE WHEN $6 THEN pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) ELSE false END AS "hasLock"`;
+    (SELECT max(works_from) FROM schema_migration) AS "worksFrom",
+    CASE WHEN $4 THEN pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) ELSE false END AS "hasLock"`;
+
+/** Of a lease that has not run out. */
+const RENEW = withLease(`UPDATE replica_lease
+  SET pid = pg_backend_pid(), leads = $2, until = clock_timestamp() + make_interval(secs => $3)
+  WHERE instance = $1 AND until > clock_timestamp()`);
+
+const JOIN = withLease(`INSERT INTO replica_lease (instance, replica_id, name, pid, leads, until, level, version)
+  VALUES ($1, $5, $6, pg_backend_pid(), $2, clock_timestamp() + make_interval(secs => $3), $7, $8)
+  ON CONFLICT (instance) DO UPDATE SET pid = excluded.pid, leads = excluded.leads, until = excluded.until`);
+
+interface LeaseAnswer {
+  readonly hasLease: boolean;
+  readonly others: LeaseRow[] | null;
+  readonly epoch: string | null;
+  readonly worksFrom: number | null;
+  readonly hasLock: boolean;
+}
 
 /**
  * Renews the lease of a process and looks at the others, in one statement. It does not show leases that were written while it ran.
- * Rejects when the server does not answer in time.
+ *
+ * Without a lease the process may have been taken for gone, and the schema changed. So it gets one only together with a look at the schema, under a lock that
+ * keeps the schema as it is. Rejects when the server does not answer in time.
  */
 export async function renewLease(client: pg.ClientBase, own: Renewing, answerMs: number): Promise<Renewal> {
-  const { instance, replicaId, name, leads, campaigns } = own;
-  const [row] = await ask<{ others: LeaseRow[] | null; epoch: string | null; hasLock: boolean }>(
-    client,
-    RENEW,
-    [instance, replicaId, name, leads, LEASE_MS / 1_000, campaigns],
-    answerMs,
-  );
-  return { others: row?.others ?? [], epoch: row?.epoch ?? undefined, hasLock: row?.hasLock ?? false };
+  const { instance, replicaId, name, leads, campaigns, level, version } = own;
+  const values = [instance, leads, LEASE_MS / 1_000, campaigns];
+  const [renewed] = await ask<LeaseAnswer & pg.QueryResultRow>(client, RENEW, values, answerMs);
+  if (renewed?.hasLease === true) return renewalOf(renewed);
+  await ask(client, "BEGIN", undefined, answerMs);
+  await ask(client, "SELECT pg_advisory_xact_lock_shared($1, $2)", [...SCHEMA_LOCK], answerMs);
+  const further = [replicaId, name, level, version];
+  const [joined] = await ask<LeaseAnswer & pg.QueryResultRow>(client, JOIN, [...values, ...further], answerMs);
+  const isTooOld = (joined?.worksFrom ?? 0) > level;
+  await ask(client, isTooOld ? "ROLLBACK" : "COMMIT", undefined, answerMs);
+  return renewalOf(joined);
+}
+
+function renewalOf(answer: LeaseAnswer | undefined): Renewal {
+  const { others, epoch, worksFrom, hasLock = false } = answer ?? {};
+  return { others: others ?? [], epoch: epoch ?? undefined, worksFrom: worksFrom ?? 0, hasLock };
 }
 
 /** Ends the lease, and removes those that ran out long ago. */
@@ -79,16 +113,14 @@ export interface LockHolder {
   readonly since: Date | null;
 }
 
+export const LEADER_LOCK_HOLDER = `
+  SELECT a.pid, a.application_name AS application, host(a.client_addr) AS address, a.backend_start AS since
+  FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+  WHERE l.locktype = 'advisory' AND l.granted AND l.classid = ${LEADER_LOCK[0]} AND l.objid = ${LEADER_LOCK[1]}
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+
 export async function leaderLockHolder(client: pg.ClientBase, answerMs: number): Promise<LockHolder | undefined> {
-  const [row] = await ask<LockHolder & pg.QueryResultRow>(
-    client,
-    `SELECT a.pid, a.application_name AS application, host(a.client_addr) AS address, a.backend_start AS since
-     FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-     WHERE l.locktype = 'advisory' AND l.granted AND l.classid = $1 AND l.objid = $2
-       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-    [...LEADER_LOCK],
-    answerMs,
-  );
+  const [row] = await ask<LockHolder & pg.QueryResultRow>(client, LEADER_LOCK_HOLDER, undefined, answerMs);
   return row;
 }
 

@@ -5,6 +5,7 @@ import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
 import { DatabaseHeldError } from "../postgres/holder-lock.ts";
 import { ask, CONNECTION_LIMITS, StoreClient } from "../postgres/store-client.ts";
+import { SchemaTooNewError } from "../upgrade/schema-state.ts";
 import { Leadership } from "./leadership.ts";
 import { endLease, LEASE_MS, RENEW_MS, REPLICA_PREFIX, type Renewal, renewLease } from "./lease.ts";
 import { CHANNEL, messageText, type ReplicaMessage, readMessage } from "./messages.ts";
@@ -35,11 +36,14 @@ export interface ReplicaLinkOptions {
   /** How long the server may take to answer. */
   readonly answerMs: number;
   readonly replicaId: string;
+  /** The schema level of this program, and its version. */
+  readonly level: number;
+  readonly version?: string | undefined;
   /** Default: host and process number. */
   readonly name?: string | undefined;
   /** Reads the change log: resolves when everything is known that was committed before the call. */
   readonly readLog: () => Promise<void>;
-  /** A controller that works alone has taken the database: stop. */
+  /** A controller that works alone has taken the database, or its schema has become too new for this program: stop. */
   readonly onLost: (error: DatabaseHeldError) => void;
   readonly log: Logger;
 }
@@ -94,14 +98,15 @@ export class ReplicaLink {
 
   /**
    * Resolves when some process leads, and so an epoch of the present life of the database runs. The schema must be there.
-   * @throws DatabaseHeldError when a controller works alone on the database; ReplicaIdTakenError; what the server says
+   * @throws DatabaseHeldError when a controller works alone on the database; SchemaTooNewError; ReplicaIdTakenError; what the server says
    */
   async start(patienceMs = 3_000 + LEASE_MS): Promise<void> {
     const until = performance.now() + patienceMs;
     // A controller that has just been killed holds its lock for another moment.
     while (this.#client === undefined) {
       await this.#connect().catch((error: unknown) => {
-        if (!(error instanceof DatabaseHeldError) || performance.now() > until) throw error;
+        const isPassing = error instanceof DatabaseHeldError && !(error instanceof SchemaTooNewError);
+        if (!isPassing || performance.now() > until) throw error;
       });
       if (this.#client === undefined) await pause(REPEAT_MS);
     }
@@ -271,11 +276,16 @@ export class ReplicaLink {
     this.#leaves += 1;
   }
 
-  /** @param campaigns whether to try to get the lock of the leader */
-  #renewLease(client: pg.Client, campaigns: boolean): Promise<Renewal> {
-    const { answerMs, replicaId } = this.#options;
+  /**
+   * @param campaigns whether to try to get the lock of the leader
+   * @throws SchemaTooNewError
+   */
+  async #renewLease(client: pg.Client, campaigns: boolean): Promise<Renewal> {
+    const { answerMs, replicaId, level, version = "" } = this.#options;
     const own = { instance: this.instance, replicaId, name: this.#name, leads: this.isLeader, campaigns };
-    return renewLease(client, own, answerMs);
+    const renewal = await renewLease(client, { ...own, level, version }, answerMs);
+    if (renewal.worksFrom > level) throw new SchemaTooNewError(renewal.worksFrom, level);
+    return renewal;
   }
 
   /** Becomes a member: every other process hears of this one, which then reads the log. */

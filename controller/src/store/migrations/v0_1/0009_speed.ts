@@ -1,9 +1,10 @@
 import { sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../../upgrade/migration.ts";
 
 /** Indexes for what is asked of large networks. */
 export const speed: Migration = {
   id: "0009_speed",
+  kind: "expands",
   async up(db) {
     // Pages far from the first are found in the index alone, by name as by id; errors name the constraint, so it keeps its own.
     for (const table of ["identity", "service"]) {

@@ -1,9 +1,10 @@
 import { sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../../upgrade/migration.ts";
 
 /** Tables of the engine itself: change log, sealed secrets, settings. */
 export const engine: Migration = {
   id: "0001_engine",
+  kind: "expands",
   async up(db) {
     await sql`CREATE EXTENSION IF NOT EXISTS pg_trgm`.execute(db);
     await sql`

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../../upgrade/migration.ts";
 
 /**
  * The TOTP enrollment of an identity: at most one each. The shared secret and the recovery codes lie sealed (`store/secrets.ts`); the step that was used last
@@ -7,6 +7,7 @@ import type { Migration } from "../migrate.ts";
  */
 export const mfa: Migration = {
   id: "0003_mfa",
+  kind: "expands",
   async up(db: Kysely<unknown>): Promise<void> {
     for (const statement of STATEMENTS) await sql.raw(statement).execute(db);
   },

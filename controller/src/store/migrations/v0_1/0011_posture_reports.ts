@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../../upgrade/migration.ts";
 
 /**
  * What the devices of an identity reported last. `json`, not `jsonb`: the texts come from clients, and `jsonb` refuses some that JSON can hold (U+0000, half a
@@ -7,6 +7,7 @@ import type { Migration } from "../migrate.ts";
  */
 export const postureReports: Migration = {
   id: "0011_posture_reports",
+  kind: "expands",
   async up(db) {
     await sql`CREATE TABLE posture_report (
       identity_id text COLLATE "C" PRIMARY KEY REFERENCES identity (id) ON DELETE CASCADE,

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../../upgrade/migration.ts";
 
 /**
  * `fold_case(text)`: upper case beyond ASCII, for comparing without regard to case. PostgreSQL has a collation of its own for that from version 17 on; older
@@ -7,6 +7,7 @@ import type { Migration } from "../migrate.ts";
  */
 export const upkeep: Migration = {
   id: "0007_upkeep",
+  kind: "expands",
   async up(db) {
     await sql`
       DO $do$

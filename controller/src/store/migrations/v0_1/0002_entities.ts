@@ -1,5 +1,5 @@
 import { type Kysely, sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../../upgrade/migration.ts";
 
 /**
  * The tables of the entities. Rules that every later migration keeps (docs/protocol/store.md):
@@ -9,6 +9,7 @@ import type { Migration } from "../migrate.ts";
  */
 export const entities: Migration = {
   id: "0002_entities",
+  kind: "expands",
   async up(db: Kysely<unknown>): Promise<void> {
     for (const statement of STATEMENTS) await sql.raw(statement).execute(db);
   },

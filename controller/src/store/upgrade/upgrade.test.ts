@@ -4,10 +4,10 @@ import { Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
 import { expect, test } from "vitest";
 import { openStore } from "../database.ts";
-import { migrate } from "../migrate.ts";
+import { migrations } from "../migrations/all.ts";
 import { EPOCH_OVER } from "../postgres/epoch.ts";
 import { testDatabase } from "../testing/test-store.ts";
-import { migrations } from "./all.ts";
+import { migrate } from "./migrate.ts";
 
 const ROWS = 10_000;
 

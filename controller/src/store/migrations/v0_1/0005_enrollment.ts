@@ -1,9 +1,10 @@
 import { type Kysely, sql } from "kysely";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../../upgrade/migration.ts";
 
 /** Each enrollment names the certificate (its fingerprint) whose key signed its token, so that those of a former one can be found. */
 export const enrollment: Migration = {
   id: "0005_enrollment",
+  kind: "expands",
   async up(db: Kysely<unknown>): Promise<void> {
     for (const statement of STATEMENTS) await sql.raw(statement).execute(db);
   },
