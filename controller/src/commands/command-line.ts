@@ -124,7 +124,8 @@ export const USAGE = `Usage:
         --at-once           for a key that others may know: the new key signs now, no earlier token counts, and all logins by OIDC end
   sallyport-controller --version | --help
 
-Exit status: 0 done; 1 failed; 2 wrong usage; 3 unusable configuration; 4 another controller holds the database.
+Exit status: 0 done; 1 failed; 2 wrong usage; 3 unusable configuration; 4 the database belongs to another controller,
+which runs or is of a newer version.
 `;
 
 /** Reads the arguments after the program's name. @throws UsageError */

@@ -96,7 +96,8 @@ describe("a store", () => {
 
   it("goes on, within and outside of transactions, when a newer program adds columns", async () => {
     const one = await openStore({ connection: test.connection, hold: false, poolSize: 1, log: silentLogger });
-    const all = (db: Store["db"]) => sql<{ name: string }>`SELECT * FROM setting WHERE name <> ${"x"} LIMIT 1`.execute(db);
+    const all = (db: Store["db"]) =>
+      sql<{ name: string }>`SELECT * FROM setting WHERE name <> ${"x"} LIMIT 1`.execute(db);
     const write = (db: Store["db"], name: string) =>
       sql`INSERT INTO setting (name, value) VALUES (${name}, '1') RETURNING setting.*`.execute(db);
     await all(one.db);

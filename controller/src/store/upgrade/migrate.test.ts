@@ -2,7 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLogger } from "@sallyport/wire";
-import { type Kysely, sql } from "kysely";
+import { Kysely, PostgresDialect, sql } from "kysely";
+import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { verifyBackup } from "../backup/restore-backup.ts";
 import { writeBackup } from "../backup/write-backup.ts";
@@ -72,13 +73,16 @@ describe("migrations", () => {
     const more = [...migrations, expands("9001_a", "ALTER TABLE identity ADD COLUMN extra int")];
     const reader = await stores[0]!.pool.connect();
     await reader.query("BEGIN; LOCK TABLE identity IN ACCESS SHARE MODE");
-    const done = migrate(dbOf(stores[1]!), more);
+    const pool = new pg.Pool({ ...database.connection, max: 1 });
+    const own = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });
+    const done = migrate(own, more);
     await lockWaits(stores[0]!.db, 1);
     // It is answered although the reader goes on.
     await stores[0]!.db.selectFrom("identity").select("id").execute();
     await reader.query("COMMIT");
     reader.release();
     expect((await done).applied).toEqual(["9001_a"]);
+    await own.destroy();
   });
 
   it("wait for a program that needs the schema as it is, and say so", async () => {

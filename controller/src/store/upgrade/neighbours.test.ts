@@ -64,7 +64,7 @@ it("a newer replica starts beside an older one, and takes away what that one nee
   expect(warnings).toEqual([{ migrations: ["9002_b"], controllers }]);
   // An older one may start again, and so may go back to an older version.
   await first.close();
-  const again = await replica("first", TREE, { program: { ...TREE } });
+  const again = await replica("first", TREE);
   await again.close();
   await old.close();
   await vi.waitFor(async () => expect(await hasTable("contracted")).toBe(true), { timeout: 20_000 });
@@ -76,14 +76,12 @@ it("a newer replica starts beside an older one, and takes away what that one nee
 });
 
 it("a replica whose lease has just run out may stand still: what it needs is not taken away yet", async () => {
-  await replica("old", TREE);
-  const { rows } = await admin.query("UPDATE replica_lease SET until = now(), instance = 'other' RETURNING level");
-  expect(rows).toHaveLength(1);
-  const program = { ...CONTRACTING, quietMs: 20_000 };
-  const store = await replica("new", program);
+  await admin.query(`INSERT INTO replica_lease (instance, replica_id, name, pid, leads, until, level)
+    VALUES ('i', 'old', 'old', 0, false, now() - interval '5 s', 43)`);
+  await replica("new", { ...CONTRACTING, quietMs: 60_000 });
   expect(await hasTable("contracted")).toBe(false);
-  await admin.query("DELETE FROM replica_lease WHERE instance = 'other'");
-  expect(store.replica.isShared).toBe(true);
+  await admin.query("UPDATE replica_lease SET until = now() - interval '2 min' WHERE instance = 'i'");
+  await vi.waitFor(async () => expect(await hasTable("contracted")).toBe(true), { timeout: 20_000 });
 });
 
 it("an older replica that comes back after its lease ran out stops, and works on nothing", async () => {
@@ -139,7 +137,9 @@ it("a newer command changes nothing under controllers that work: it is refused i
   const old = await replica("old", TREE);
   const refused = open(CONTRACTING, { hold: false });
   await expect(refused).rejects.toThrow(MigrationError);
-  await expect(refused).rejects.toThrow(/\(old: sallyport-replica on .*\): it needs the schema changes 9001_a; run the/);
+  await expect(refused).rejects.toThrow(
+    /\(old: sallyport-replica on .*\): it needs the schema changes 9001_a; run the/,
+  );
   expect(await hasTable("extra")).toBe(false);
   await old.close();
   await replica("next", NEXT);

@@ -176,7 +176,7 @@ describe("the rollout of a controller", () => {
       "a first failure",
       [pod({ initContainerStatuses: [{ name: "init", state: ended(4) }] })],
       "ControllerStarting",
-      /status 4 \(another controller holds the database\)/,
+      /status 4 \(the database belongs to another controller\)/,
     ],
     [
       "what it said last",

@@ -128,7 +128,7 @@ const MAX_MESSAGE_LENGTH = 300;
 /** Mistakes in the file and a database in other hands are not fixed by a restart. */
 const EXIT_ADVICE: Readonly<Record<number, string>> = {
   3: "its configuration can't be used",
-  4: "another controller holds the database",
+  4: "the database belongs to another controller",
 };
 
 function podProblem({ metadata: { name }, status = {} }: FoundPod): NetworkProblem | undefined {
