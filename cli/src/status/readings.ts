@@ -37,7 +37,7 @@ export async function authoritiesOf(
   return (await fetchCaBundle(new URL(controller), { leaf }, signal)).certificates;
 }
 
-/** Which program answers, such as `Sallyport 0.1.0`. */
+/** Which program answers, such as `Sallyport 0.2.0`. */
 export async function versionOf(caller: ApiCaller): Promise<string> {
   const path = `${MANAGEMENT_API}/version`;
   const { headers } = await caller.send({ method: "GET", path });
