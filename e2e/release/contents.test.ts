@@ -185,6 +185,7 @@ describe.skipIf(!hasRelease)("a release", () => {
     );
     const images = [...rendered.matchAll(/ image: "?([^\s"]+)/g)].map(([, image]) => image);
     expect(new Set(images)).toEqual(new Set([`sallyport/operator:${VERSION}`]));
-    expect(rendered).not.toContain(":0.1.0");
+    const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../package.json"), "utf8"));
+    expect(rendered).not.toContain(`:${version}`);
   });
 });
