@@ -12,6 +12,7 @@
 #   scripts/install-tools.sh helm | kubeconform  the program, built from e2e/cluster/programs and its folder kubeconform
 #   scripts/install-tools.sh nfpm               the program that makes Debian and RPM packages, built from scripts/release/standalone/nfpm/go.mod
 #   scripts/install-tools.sh minisign | rpm | pgbouncer  the program: the system's, else the one of Debian's packages
+#   scripts/install-tools.sh faketime           the library libfaketime.so.1, which gives a program another clock: the system's, else the one of Debian's packages
 #   scripts/install-tools.sh libatomic-amd64 | libatomic-arm64  the folder with Debian's libatomic1 for that processor, unpacked: libatomic.so.1, copyright, version
 #   scripts/install-tools.sh containerd         the root folder of Debian's packages containerd, runc and the CNI plugins, unpacked
 #   scripts/install-tools.sh podman             the root folder of Debian's packages podman, netavark and iptables, unpacked
@@ -310,6 +311,33 @@ libatomic() {
   echo "$folder"
 }
 
+# Preloaded into a program, whose system clock is wrong then.
+faketime() {
+  local folder="$cache/faketime" library
+  library=usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1
+  if [ -f "/$library" ]; then
+    echo "/$library"
+    return
+  fi
+  exec 9>"$cache/faketime.lock"
+  if command -v flock >/dev/null; then flock 9; fi
+  if [ ! -f "$folder/$library" ]; then
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "libfaketime is not installed, and there is no apt-get to fetch it with" >&2; exit 3; }
+    rm -rf "$folder.new"
+    mkdir -p "$folder.new"
+    fetch_faketime "$folder.new" || { apt-get update >&2 && fetch_faketime "$folder.new"; } ||
+      { echo "libfaketime is not installed, and Debian's package could not be fetched (see above)" >&2; exit 3; }
+    dpkg -x "$folder.new"/*.deb "$folder.new"
+    rm "$folder.new"/*.deb
+    mv "$folder.new" "$folder"
+  fi
+  echo "$folder/$library"
+}
+
+fetch_faketime() {
+  (cd "$1" && apt-get -qq -o APT::Sandbox::User=root download libfaketime >&2)
+}
+
 # unpacked PROGRAM PACKAGE: the system's program, else the one of Debian's package, unpacked with all libraries that the machine lacks.
 unpacked() {
   local program=$1 package=$2 found folder="$cache/$1"
@@ -361,10 +389,11 @@ case "${1:-}" in
   gitops-crds) gitops_crds ;;
   containerd) containerd ;;
   podman) podman ;;
+  faketime) faketime ;;
   nfpm) nfpm ;;
   minisign | rpm | pgbouncer) unpacked "$1" "$1" ;;
   libatomic-*) libatomic "${1#libatomic-}" ;;
   chromium) chromium ;;
-  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman chromium minisign rpm pgbouncer libatomic-amd64 libatomic-arm64 gitops-crds pod nfpm kubeconform health etcd coredns kubernetes helm ;;
-  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman|nfpm|minisign|rpm|pgbouncer|libatomic-amd64|libatomic-arm64|chromium" >&2; exit 2 ;;
+  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman chromium minisign rpm pgbouncer faketime libatomic-amd64 libatomic-arm64 gitops-crds pod nfpm kubeconform health etcd coredns kubernetes helm ;;
+  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman|nfpm|minisign|rpm|pgbouncer|faketime|libatomic-amd64|libatomic-arm64|chromium" >&2; exit 2 ;;
 esac

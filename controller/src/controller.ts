@@ -107,11 +107,14 @@ export async function startController(options: ControllerOptions): Promise<Contr
     }
   };
   try {
+    // Until the database has told its time.
+    let time = () => Date.now();
+    const now = () => new Date(time());
     let scraper = await scrapeCertificate(config, file, placeOf);
     const operatorCertificates = await OperatorCertificates.load({
       files: serverCertificateFiles(config, file),
       apiHost: config.api.advertise.host,
-      ...{ configFile: file, placeOf, log },
+      ...{ configFile: file, placeOf, now, log },
     });
     const secrets = await loadSecrets(secretKeyFile(config, file), env);
     const metrics = new ControllerMetrics();
@@ -128,6 +131,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       log,
     });
     stops.push({ name: "store", stop: () => store.close() });
+    time = () => store.clock.now();
     const vault = new KeyVault(store.db, secrets);
     const networkKeys = await requireNetworkKeys(vault);
     const networkId = controllerIdOf(networkKeys);
@@ -135,10 +139,10 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const pki = new Pki(networkKeys, {
       lifetimes: lifetimes(config),
       sharedHosts: config.edge.enrollment.sharedHosts,
-      replica,
+      ...{ replica, now },
     });
     const certificates = new CertificateUpkeep({
-      ...{ pki, store, secrets, replica, log },
+      ...{ pki, store, secrets, replica, now, log },
       lifetimes: lifetimes(config),
       hosts: networkHosts(config, networkId),
     });
@@ -154,11 +158,11 @@ export async function startController(options: ControllerOptions): Promise<Contr
       controllerId: pki.controllerId,
       config: config.events,
       folder: dirname(resolve(file)),
+      now: time,
       log,
     });
     stops.push({ name: "events", stop: () => events.close() });
     const settings = modelSettings(config, file);
-    const now = () => new Date();
     const { apiAddress } = settings;
     const tokens = await startTokens({ store, pki, secrets, lives: settings.oidc, apiAddress, now, log });
     stops.push({ name: "tokens", stop: () => tokens.close() });
@@ -221,7 +225,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       trustAnchors: () => pki.trustAnchors,
       model: fabricModel,
       replicas: otherControllers,
-      options: fabricOptions(config),
+      options: { ...fabricOptions(config), now: time },
       traceOf,
       inspections: { "failed-dials": () => ({ dials: model.failedDials.newest(MAX_SHOWN_DIALS) }) },
       log,
@@ -283,7 +287,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
           })
         : [],
       pages: [
-        ...healthPages(new HealthChecks({ db: store.db, outage: store.outage })),
+        ...healthPages(new HealthChecks({ db: store.db, outage: store.outage, now })),
         trustPage(secrets, () => pki.clientBundlePem),
         metricsPage(metrics, ([leaf]) => scraper !== undefined && leaf?.raw.equals(scraper.raw) === true),
       ],

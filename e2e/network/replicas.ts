@@ -13,7 +13,7 @@ export interface Replica {
   readonly program: Program;
 }
 
-interface SharedOptions extends Omit<NetworkOptions, "controllerArgs" | "controllerSettings"> {
+interface SharedOptions extends Omit<NetworkOptions, "controllerArgs"> {
   /** Port that routers are told of, for the one where the control channel is; the same one when absent. */
   readonly ctrlWay?: (ctrlPort: number) => Promise<number>;
   /** Kind of the network's keys; elliptic curves when absent. */
@@ -31,7 +31,7 @@ export async function startShared(
   return startNetwork(folder, {
     ...options,
     controllerArgs: ["--database-url", databaseUrl, ...(keyType === undefined ? [] : ["--key-type", keyType])],
-    controllerSettings: (text) => `${text}
+    controllerSettings: (text) => `${options.controllerSettings?.(text) ?? text}
 replica:
   id: c1
   ctrl:
@@ -43,20 +43,33 @@ replica:
 
 /** Starts another process with the network's configuration file; resolves when it answers. */
 export async function startReplica(network: Network, id: string): Promise<Replica> {
+  return startReplicaAt(network, await placeOfReplica(id));
+}
+
+export interface ReplicaPlace {
+  readonly id: string;
+  readonly apiPort: number;
+  readonly ctrlPort: number;
+  /** More variables of its environment. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export async function placeOfReplica(id: string, env: Readonly<Record<string, string>> = {}): Promise<ReplicaPlace> {
   const [apiPort = 0, ctrlPort = 0] = await freePorts(2);
-  return startReplicaAt(network, { id, apiPort, ctrlPort });
+  return { id, apiPort, ctrlPort, env };
 }
 
 /** The same where the process ran before. */
 export async function startReplicaAt(
   network: Pick<Network, "controllerFile" | "folder">,
-  { id, apiPort, ctrlPort }: Omit<Replica, "program">,
+  { id, apiPort, ctrlPort, env = {} }: ReplicaPlace,
 ): Promise<Replica> {
   const program = new Program({
     name: id,
     command: process.execPath,
     args: [MAIN, "run", network.controllerFile],
     env: {
+      ...env,
       SALLYPORT_REPLICA_ID: id,
       SALLYPORT_REPLICA_API_BIND: `127.0.0.1:${apiPort}`,
       SALLYPORT_REPLICA_API_ADVERTISE: `localhost:${apiPort}`,

@@ -74,7 +74,7 @@ export async function resetAdministrator(
       const hadMfa = await removeMfa(trx, admin.id);
       await trx
         .updateTable("identity")
-        .set({ disabled_at: null, disabled_until: null, auth_policy_id: policyId, updated_at: new Date() })
+        .set({ disabled_at: null, disabled_until: null, auth_policy_id: policyId, updated_at: sql`now()` })
         .where("id", "=", admin.id)
         .execute();
       const ended = await endApiSessions(trx, sql`a.identity_id = ${admin.id}`);
@@ -121,7 +121,7 @@ async function setPassword(trx: Db, admin: Administrator, username: string, pass
   if (admin.authenticator_id !== null) {
     await trx
       .updateTable("authenticator")
-      .set({ username, password_hash: passwordHash, updated_at: new Date() })
+      .set({ username, password_hash: passwordHash, updated_at: sql`now()` })
       .where("id", "=", admin.authenticator_id)
       .execute();
     await appendChange(trx, { kind: "authenticator", key: admin.authenticator_id, op: "update" });

@@ -161,14 +161,14 @@ export class Authentication {
 
   /** The fingerprint of the certificate that a TLS client presented, if this network has issued it. */
   networkPrint(presented: readonly X509Certificate[]): string | undefined {
-    const leaf = networkLeaf(presented, this.#ctx.pki.trustAnchors);
+    const leaf = networkLeaf(presented, this.#ctx.pki.trustAnchors, this.#ctx.now());
     return leaf && fingerprint(leaf);
   }
 
   /** Where attempts of a caller are counted. Asks the database at most once in a few seconds, and only for a caller with a certificate of the network. */
   async originOf({ remoteIp, proxied }: Source): Promise<Origin> {
     if (proxied?.clientIp === undefined) return originAt(remoteIp);
-    const leaf = networkLeaf(proxied.proxyCertificates, this.#ctx.pki.trustAnchors);
+    const leaf = networkLeaf(proxied.proxyCertificates, this.#ctx.pki.trustAnchors, this.#ctx.now());
     if (leaf === undefined) return originAt(remoteIp);
     const print = fingerprint(leaf);
     return (await this.#proxyingRouters.has(print)) ? originBehind(print, proxied.clientIp) : originAt(remoteIp);

@@ -54,8 +54,9 @@ export async function usableCas(db: Db, caId?: string) {
 export function networkLeaf(
   presented: readonly X509Certificate[],
   anchors: readonly X509Certificate[],
+  at: Date,
 ): X509Certificate | undefined {
-  return searchIssuer(presented, new Date())?.under(anchors) === undefined ? undefined : presented[0];
+  return searchIssuer(presented, at)?.under(anchors) === undefined ? undefined : presented[0];
 }
 
 /** Errors of certificate requests that the API shows with their own code. */

@@ -251,13 +251,13 @@ export class CurrentSessions {
     // A router cannot vouch for an administrator.
     if (proxied !== undefined && row.is_admin) return false;
     const presented = proxied === undefined ? peerCertificates : await this.#vouchedFor(proxied);
-    const isOfNetwork = () => networkLeaf(presented, trustAnchors) !== undefined;
+    const isOfNetwork = () => networkLeaf(presented, trustAnchors, this.#ctx.now()) !== undefined;
     return isBoundTo(row, presented[0], { at: this.#ctx.now(), isOfNetwork });
   }
 
   /** What a proxying router was presented, leaf first; nothing from any other proxy. */
   async #vouchedFor(proxied: ProxiedCertificates): Promise<readonly X509Certificate[]> {
-    const router = networkLeaf(proxied.proxyCertificates, this.#ctx.pki.trustAnchors);
+    const router = networkLeaf(proxied.proxyCertificates, this.#ctx.pki.trustAnchors, this.#ctx.now());
     if (router === undefined || !(await this.#parts.proxyingRouters.has(fingerprint(router)))) return [];
     return passedOnChain(proxied) ?? [];
   }

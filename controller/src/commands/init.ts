@@ -72,7 +72,7 @@ export async function initNetwork(command: InitCommand, { env, say, log }: Comma
     const vault = new KeyVault(store.db, secrets);
     const known = await loadNetworkKeys(vault);
     report(known === undefined, describeDatabase(location));
-    if (known === undefined) await makeKeys(config, vault, command);
+    if (known === undefined) await makeKeys(config, vault, command, new Date(store.clock.now()));
     report(known === undefined, "certificate authority and the controller's certificates");
     await seed(store);
     await makeAdmin(store, admin, report, say);
@@ -121,9 +121,11 @@ async function makeKeys(
   config: ControllerConfig,
   vault: KeyVault,
   { imported, keyType }: Pick<InitCommand, "imported" | "keyType">,
+  now: Date,
 ): Promise<void> {
   const material = await createPkiMaterial({
     controllerId: CONTROLLER_ID,
+    now,
     hosts: networkHosts(config, CONTROLLER_ID),
     lifetimes: lifetimes(config),
     ...(imported && { imported: await readCa(imported) }),

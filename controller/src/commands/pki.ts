@@ -43,13 +43,18 @@ interface Parts {
   readonly say: (line: string) => void;
 }
 
+/** Of the database: the clock of this machine may be another one than those of the controllers. */
+function timeOf(store: Pick<Store, "clock">): Date {
+  return new Date(store.clock.now());
+}
+
 async function rotateAuthority(
   command: Extract<PkiCommand, { action: "rotate" }>,
   { config, store, secrets, say }: Parts & { config: ControllerConfig },
 ): Promise<void> {
   const imported = command.imported && (await readCa(command.imported));
   const { newKeys } = command;
-  const rotation = { hosts: hostsOf(config), lifetimes: lifetimes(config), now: new Date(), newKeys, imported };
+  const rotation = { hosts: hostsOf(config), lifetimes: lifetimes(config), now: timeOf(store), newKeys, imported };
   await changeNetworkKeys(store, secrets, async (material, trx) => {
     await askForExtensions(trx);
     // Every process makes new ones.
@@ -71,11 +76,14 @@ async function rotateTokenKeys(
   { atOnce }: Extract<PkiCommand, { action: "rotate-tokens" }>,
   { config, store, secrets, say, log }: Parts & { config: ControllerConfig; log: CommandContext["log"] },
 ): Promise<void> {
-  const pki = new Pki(await requireNetworkKeys(new KeyVault(store.db, secrets)), { lifetimes: lifetimes(config) });
+  const pki = new Pki(await requireNetworkKeys(new KeyVault(store.db, secrets)), {
+    lifetimes: lifetimes(config),
+    now: () => timeOf(store),
+  });
   const keys = new TokenKeys({
     ...{ store, pki, secrets, log },
     lives: oidcSettings(config.edge.oidc),
-    now: () => new Date(),
+    now: () => timeOf(store),
   });
   const { kid, signsFrom } = await keys.rotate({ atOnce });
   if (!atOnce) {
@@ -118,7 +126,7 @@ async function retireFormer(
       );
     }
   }
-  await changeNetworkKeys(store, secrets, async (material) => retire(material, false, new Date()));
+  await changeNetworkKeys(store, secrets, async (material) => retire(material, false, timeOf(store)));
   say("The former authority is trusted no more.");
 }
 
@@ -130,7 +138,7 @@ async function describe(store: Store, secrets: Secrets, say: (line: string) => v
     say(`${place === 0 ? "trusted:" : "        "}  ${name}, until ${validTo}`);
     say(`          SHA-256 ${fingerprint256}`);
   }
-  const now = new Date();
+  const now = timeOf(store);
   const { rows } = await sql<{ kid: string; signs_from: Date; ends_at: Date | null }>`
     SELECT kid, signs_from, ends_at FROM token_key WHERE ends_at IS NULL OR ends_at > ${now} ORDER BY signs_from`.execute(
     store.db,

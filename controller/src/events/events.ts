@@ -21,6 +21,8 @@ interface EventsParts {
   readonly config: ControllerConfig["events"];
   /** Folder that relative paths start from. */
   readonly folder: string;
+  /** The time by which controllers agree, in milliseconds; of this machine unless given. */
+  readonly now?: () => number;
   readonly log: Logger;
 }
 
@@ -46,14 +48,17 @@ export class Events {
   /** Bytes that routers have carried, for the controller's metrics. */
   readonly usage = new UsageTotals();
   readonly #controllerId: string;
+  readonly #now: () => number;
   readonly #log: Logger;
   readonly #outputs: readonly ClosableOutput[];
   readonly #stops: (() => Promise<void> | void)[] = [];
 
   constructor(parts: EventsParts) {
     this.#controllerId = parts.controllerId;
+    const now = parts.now ?? Date.now;
+    this.#now = now;
     this.#log = parts.log;
-    this.dispatcher = new Dispatcher({ sourceId: parts.controllerId, log: parts.log });
+    this.dispatcher = new Dispatcher({ sourceId: parts.controllerId, now: () => new Date(now()), log: parts.log });
     this.#outputs = Object.entries(parts.config).map(([name, { handler, subscriptions }]) => {
       const output = outputOf(name, handler as EventHandlerConfig, parts);
       this.dispatcher.subscribe(output, subscriptions.map(compileSubscription));
@@ -66,7 +71,9 @@ export class Events {
     const { dispatcher } = this;
     const { db, fabric, replica } = sources;
     const isTeller = () => replica?.isLeader ?? true;
-    const shared = replica?.isShared === true ? new LeaderChanges({ ...sources, replica, log: this.#log }) : undefined;
+    const now = this.#now;
+    const shared =
+      replica?.isShared === true ? new LeaderChanges({ ...sources, replica, now, log: this.#log }) : undefined;
     const changes = shared ?? sources.changes;
     const terminators = new TerminatorSource({
       db,
@@ -75,7 +82,7 @@ export class Events {
       dynamicCost: (id) => fabric.dynamicCost(id),
       log: this.#log,
     });
-    const services = new ServiceCounters(dispatcher);
+    const services = new ServiceCounters(dispatcher, now);
     const changeSource = new ChangeSource({ db, changes, dispatcher, terminators, log: this.#log });
     const counts = new CountSource(dispatcher, sources.counts, isTeller);
     this.#stops.push(
@@ -83,7 +90,7 @@ export class Events {
         if (event.kind === "router-metrics") this.usage.add(event.metrics);
       }),
       startFabricSource({
-        ...{ controllerId: this.#controllerId, fabric, sink: dispatcher, isTeller, services, terminators },
+        ...{ controllerId: this.#controllerId, fabric, sink: dispatcher, isTeller, services, terminators, now },
       }),
       () => services.stop(),
       () => counts.stop(),

@@ -138,9 +138,9 @@ export class Fabric {
     this.onEvent(ownership.noteEvent);
     const start = new StartGrace(options.reconnectGraceMs, () => rerouter.routerSettled());
     this.#firstReturn = new FirstReturn(mesh, start, options);
-    this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
+    this.#sessions = new SessionFeed({ mesh, model, options, log });
     this.#hosting = new HostingEnds({ mesh, model, log });
-    this.#validation = new TerminatorValidation({ mesh, model, replicas, costs, log });
+    this.#validation = new TerminatorValidation({ mesh, model, replicas, costs, now: options.now, log });
     const links = new LinkMessages({ mesh, rerouter, model, emit, log });
     const settings = replicas.links;
     this.#linkAdministration = new LinkAdministration({ mesh, rerouter, messages: links, settings, log });
@@ -153,7 +153,7 @@ export class Fabric {
     const access = new CircuitAccess({ model, circuits, log });
     this.#access = access;
     const adoption = new CircuitAdoption({
-      ...{ model, circuits, access, exchange, replicas, ownership, log },
+      ...{ model, circuits, access, exchange, replicas, ownership, now: options.now, log },
       controllerId: parts.controllerId,
       isMaking: (circuitId) => builder.isMaking(circuitId),
     });
@@ -178,7 +178,7 @@ export class Fabric {
     this.operations = new RouterOperations(mesh, emit);
     const feeds = [this.#sessions, this.#dataModel, this.#validation, this.#controllers];
     this.#handlers = [links, circuitMessages, reports, terminators, tunnels, routers, ...feeds, this.operations];
-    const lastSeen = new LastSeen();
+    const lastSeen = new LastSeen(options.now);
     this.onEvent((event) => lastSeen.note(event));
     this.#inspection = new Inspection({
       ...{ controllerId: parts.controllerId, mesh, costs, options, lastSeen, further: parts.inspections ?? {} },
@@ -385,13 +385,13 @@ export class Fabric {
       listener.listen(port),
       this.#model.onChange((change) => followChange(followers, change)),
       every(this.#options.cycleMs, () => this.#cycle()),
-      every(CREDIT_MS, () => this.#costs.credit(Date.now())),
-      every(TICK_MS, () => this.tick(Date.now(), performance.now())),
+      every(CREDIT_MS, () => this.#costs.credit(performance.now())),
+      every(TICK_MS, () => this.tick(this.#options.now(), performance.now())),
     );
   }
 
   #cycle(): void {
-    this.#mesh.links.sweep(Date.now());
+    this.#mesh.links.sweep(performance.now());
     this.#rerouter.improve();
   }
 }

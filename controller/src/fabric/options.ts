@@ -16,8 +16,10 @@ export interface FabricSettings {
   readonly minCostDelta: number;
 }
 
-/** The settings, and constants of which only tests take others. */
+/** The settings, a clock, and constants of which only tests take others. */
 export interface FabricOptions extends FabricSettings {
+  /** The time by which controllers agree, in milliseconds; of this machine unless given. What concerns one process alone goes by the steady clock. */
+  readonly now: () => number;
   readonly maxTakeovers: number;
   /** How long links and circuits of a router are kept after its control channel ended. */
   readonly reconnectGraceMs: number;
@@ -33,6 +35,7 @@ export interface FabricOptions extends FabricSettings {
 
 /** What no file sets. */
 export const FABRIC_LIMITS: Omit<FabricOptions, keyof FabricSettings> = {
+  now: Date.now,
   maxTakeovers: 3,
   reconnectGraceMs: 15_000,
   returnWaitMs: 4_000,

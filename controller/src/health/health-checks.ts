@@ -52,7 +52,8 @@ export class HealthChecks {
     const now = (this.#options.now ?? (() => new Date()))();
     const isStale =
       this.#last === undefined ||
-      now.getTime() - this.#last.at.getTime() >= FRESH_MS ||
+      // A clock may be set back.
+      Math.abs(now.getTime() - this.#last.at.getTime()) >= FRESH_MS ||
       (this.#options.outage.since === undefined) === (this.#last.error !== undefined);
     if (isStale) {
       this.#running ??= this.#look(now).finally(() => {

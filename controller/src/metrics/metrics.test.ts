@@ -34,6 +34,7 @@ describe("figures", () => {
       pool: { totalCount: 5, idleCount: 3, waitingCount: 1 },
       databaseSize: () => Promise.reject(new Error("away")),
       outage: { since: new Date() },
+      clock: { aheadMs: -1_500 },
       changes: { subscribe: () => () => undefined },
       policy,
       fabric: {
@@ -72,6 +73,7 @@ describe("figures", () => {
       "sallyport_circuits 1",
       "sallyport_http_connections 4",
       "sallyport_database_up 0",
+      "sallyport_clock_ahead_seconds -1.5",
       'sallyport_database_connections{state="waiting"} 1',
     ]) {
       expect(text.split("\n")).toContain(line);

@@ -12,6 +12,7 @@ interface MetricSources {
   readonly pool: { readonly totalCount: number; readonly idleCount: number; readonly waitingCount: number };
   readonly databaseSize: () => Promise<number>;
   readonly outage: { readonly since: Date | undefined };
+  readonly clock: { readonly aheadMs: number };
   readonly changes: Pick<ChangeLog, "subscribe">;
   readonly policy: { onUpdate?: (seconds: number) => void };
   readonly fabric: {
@@ -55,6 +56,8 @@ export function connectMetrics(metrics: ControllerMetrics, sources: MetricSource
   metrics.gauge("sallyport_database_up", "1 while the database can be used", () =>
     sources.outage.since === undefined ? 1 : 0,
   );
+  const ahead = "Seconds by which the clock of this machine is ahead of that of the database; negative: behind";
+  metrics.gauge("sallyport_clock_ahead_seconds", ahead, () => sources.clock.aheadMs / 1_000);
   metrics.gauge("sallyport_database_size_bytes", "Size of the database on disk", size);
   metrics.gauge(
     "sallyport_database_connections",
@@ -115,6 +118,7 @@ export function measureController(o: {
       return Number(rows[0]?.size);
     },
     outage: store.outage,
+    clock: store.clock,
     changes: store.changes,
     policy: model.policy,
     fabric,

@@ -4,7 +4,8 @@ import { Kysely, type Transaction } from "kysely";
 import pg from "pg";
 import { ChangeHints } from "./changes/change-hints.ts";
 import { ChangeLog } from "./changes/change-log.ts";
-import { DatabaseClock } from "./database-clock.ts";
+import { ClockWatch } from "./clock/clock-watch.ts";
+import { DatabaseClock, OWN_CLOCK, type StoreClock } from "./clock/database-clock.ts";
 import type { Holding } from "./driver/connection.ts";
 import { storeDialect } from "./driver/driver.ts";
 import { Outage } from "./outage.ts";
@@ -62,8 +63,8 @@ export interface Store {
   readonly db: Kysely<Database>;
   readonly pool: pg.Pool;
   readonly changes: ChangeLog;
-  /** The time of the database. */
-  readonly clock: Pick<DatabaseClock, "now">;
+  /** The time that decides about what is stored: that of the database. */
+  readonly clock: StoreClock;
   /** Whether the database can be used now. */
   readonly outage: Pick<Outage, "since">;
   /** How to reach the database with another client. */
@@ -155,10 +156,18 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       return { pool, db };
     };
     const { pool, db } = open(options.poolSize ?? CONTROLLER_DEFAULTS.poolSize, lock, outage);
-    const clock = new DatabaseClock(db);
-    await clock.learn();
-    const clockTimer = setInterval(() => void clock.learn().catch(() => undefined), CLOCK_MS).unref();
-    stops.push(async () => clearInterval(clockTimer));
+    const databaseClock = new DatabaseClock(db);
+    const clockWatch = new ClockWatch(databaseClock, log);
+    const learnTime = async () => {
+      await databaseClock.learn();
+      clockWatch.look();
+    };
+    if (options.embedded === undefined) await learnTime();
+    // A replica learns it with each renewal of its lease.
+    if (options.embedded === undefined && options.replica === undefined) {
+      const timer = setInterval(() => void learnTime().catch(() => undefined), CLOCK_MS).unref();
+      stops.push(async () => clearInterval(timer));
+    }
     const changes: ChangeLog = new ChangeLog({
       db: db as unknown as Kysely<EngineTables>,
       // Beside a controller that works alone only commands read the database.
@@ -179,8 +188,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       const onLost = options.onLost ?? ((error) => log.error({ holder: error.holder }, error.message));
       const { id: replicaId, version } = options.replica;
       const readLog = () => changes.hinted();
-      const own = { replicaId, version, level: upgrade.level };
+      const own = { replicaId, version, level: upgrade.level, clock: databaseClock };
       link = new ReplicaLink({ connection, answerMs, ...own, readLog, onLost, log });
+      link.onLook(() => clockWatch.look());
       stops.push(link.close.bind(link));
       await link.start();
     }
@@ -197,7 +207,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       known: async () => undefined,
     };
     return {
-      ...{ db, pool, changes, clock, outage, connection, close },
+      ...{ db, pool, changes, outage, connection, close },
+      clock: options.embedded === undefined ? databaseClock : OWN_CLOCK,
       replica: link === undefined ? { ...alone, leaderDb } : replicaOf(link, leaderDb),
       transaction: (work) => transaction(db, work),
     };

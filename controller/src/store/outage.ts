@@ -67,6 +67,8 @@ export class Outage {
   /** Goes up with each beginning and each end. */
   #turn = 0;
   #since: number | undefined;
+  /** The same by the steady clock. */
+  #began = 0;
   #failures = 0;
 
   constructor(log: Logger) {
@@ -91,6 +93,7 @@ export class Outage {
     else if (turn === this.#turn) {
       this.#turn++;
       this.#since = Date.now();
+      this.#began = performance.now();
       this.#failures = 1;
       this.#log.error(
         { error: shown.message },
@@ -104,7 +107,7 @@ export class Outage {
   answered(turn: number): void {
     if (this.#since === undefined || turn !== this.#turn) return;
     this.#turn++;
-    const milliseconds = Date.now() - this.#since;
+    const milliseconds = Math.round(performance.now() - this.#began);
     this.#log.info({ milliseconds, failures: this.#failures }, "the database can be used again");
     this.#since = undefined;
   }

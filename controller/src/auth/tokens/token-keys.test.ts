@@ -186,12 +186,3 @@ it("a network with an RSA key signs RS256", async () => {
   expect(keys.published()).toMatchObject([{ algorithm: "RS256", jwk: { kty: "RSA", alg: "RS256" } }]);
   expect(keys.find(kids(keys)[0]!)?.algorithms).toEqual(["RS256"]);
 });
-
-it("warns when the clocks of controller and database differ", async () => {
-  const warnings: unknown[] = [];
-  const log = { ...options.log, warn: (fields: object) => void warnings.push(fields) };
-  await start({ log });
-  at += 3_600_000;
-  await start({ log });
-  expect(warnings).toEqual([{ seconds: expect.closeTo(3_600, -2) }]);
-});

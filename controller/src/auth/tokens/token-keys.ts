@@ -56,8 +56,6 @@ interface HeldKey extends PublishedKey {
 export const PUBLISH_MS = 15 * 60_000;
 /** So long a key outlives the last token that it can have signed, besides year-long service tokens, which are signed again when a client asks. */
 const GRACE_MS = 60 * 60_000;
-/** From this difference between the clocks of controller and database on, an administrator should look. */
-const CLOCK_WARNING_MS = 5_000;
 const LOCK = "token-keys";
 
 /**
@@ -84,7 +82,7 @@ export class TokenKeys {
 
   /** Loads the keys and follows them. A database without a key gets its first one. */
   async start(): Promise<void> {
-    const { store, log } = this.#options;
+    const { store } = this.#options;
     this.#unsubscribe ??= store.changes.subscribe({
       name: "token keys",
       isPrompt: true,
@@ -101,13 +99,6 @@ export class TokenKeys {
       if (rows.length === 0) await this.#add(trx, this.#options.now());
     });
     await this.#load();
-    const { rows } = await sql<{ now: Date }>`SELECT clock_timestamp() AS now`.execute(store.db);
-    const own = this.#options.now();
-    const difference = Math.abs((rows[0]?.now ?? own).getTime() - own.getTime());
-    if (difference > CLOCK_WARNING_MS) {
-      const message = "the clocks of the controller and its database differ: set both by the same source";
-      log.warn({ seconds: Math.round(difference / 1_000) }, message);
-    }
   }
 
   /** What signs now. @throws ApiError 503 while the keys are read after all were removed */

@@ -23,6 +23,7 @@ beforeEach(async () => {
   dispatcher = new Dispatcher({ sourceId: "ctrl1", log: silentLogger });
   stop = startFabricSource({
     controllerId: "ctrl1",
+    now: Date.now,
     fabric: fabric.fabric,
     sink: dispatcher,
     isTeller: () => isTeller,
@@ -120,6 +121,7 @@ describe("events of the fabric", () => {
     const circuits = follow("circuit");
     startFabricSource({
       controllerId: "ctrl1",
+      now: Date.now,
       fabric: {
         onEvent: (listener) => {
           tell = listener;

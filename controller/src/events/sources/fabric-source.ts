@@ -22,6 +22,8 @@ export interface FabricSourceParts {
   readonly sink: EventSink;
   /** Is it this controller that tells what every controller of the network sees? Default: yes. */
   readonly isTeller?: () => boolean;
+  /** The time of circuits, in milliseconds. */
+  readonly now: () => number;
   readonly services: ServiceCounters;
   readonly terminators: Pick<TerminatorSource, "routerChanged">;
 }
@@ -66,7 +68,7 @@ function emitFabricEvent(parts: FabricSourceParts, event: FabricEvent): void {
       emitCircuit(parts, event.circuit, "pathUpdated");
       return;
     case "circuit-removed": {
-      const duration = Math.max(0, Date.now() - event.circuit.createdAt.getTime()) * NS_PER_MS;
+      const duration = Math.max(0, parts.now() - event.circuit.createdAt.getTime()) * NS_PER_MS;
       emitCircuit(parts, event.circuit, "deleted", { duration });
       return;
     }

@@ -33,7 +33,7 @@ async function start(id: string): Promise<Side> {
   const { connection } = database;
   const store = await openStore({ connection, replica: { id }, poolSize: 4, log: silentLogger });
   const { db, changes: log, replica } = store;
-  const changes = new LeaderChanges({ db, changes: log, replica, log: silentLogger });
+  const changes = new LeaderChanges({ db, changes: log, replica, now: () => store.clock.now(), log: silentLogger });
   const unsubscribe = changes.subscribe({
     name: "test",
     onChanges: (rows: readonly ChangeRow[]) => void told.push(...rows.map(({ key }) => `${key} by ${id}`)),

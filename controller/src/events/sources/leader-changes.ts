@@ -21,6 +21,8 @@ export interface LeaderChangesParts {
     readonly leaderDb: Kysely<Database>;
     onLeadership(listener: () => void): () => void;
   };
+  /** The time by which the log names when something changed, in milliseconds. */
+  readonly now: () => number;
   readonly log: Logger;
 }
 
@@ -108,7 +110,7 @@ export class LeaderChanges implements Pick<ChangeLog, "subscribe"> {
       await subscriber.onReset(read.snapshot);
       return;
     }
-    const since = Date.now() - TAKE_OVER_MS;
+    const since = this.#parts.now() - TAKE_OVER_MS;
     const rows = isTakingOver ? read.rows.filter(({ at }) => at.getTime() >= since) : read.rows;
     if (rows.length > 0) await subscriber.onChanges(rows, read.snapshot);
   }

@@ -47,7 +47,7 @@ interface CircuitBuilderParts {
   readonly emit: EmitEvent;
   /** Another controller takes the circuits over when this one is gone: routers keep for it what allows them. */
   readonly isShared: boolean;
-  readonly options: Pick<FabricOptions, "createCircuitRetries" | "routeTimeoutMs">;
+  readonly options: Pick<FabricOptions, "createCircuitRetries" | "routeTimeoutMs" | "now">;
   readonly log: Logger;
 }
 
@@ -116,14 +116,14 @@ export class CircuitBuilder {
   async #create(request: CircuitRequest, circuitId: string, making: Making): Promise<Circuit> {
     const { options, exchange, circuits, search, isShared, emit } = this.#parts;
     const { service, clientId, instanceId, requestedAt } = request;
-    const startedAt = Date.now();
+    const startedAt = performance.now();
     const deadline = startedAt + options.routeTimeoutMs;
     const { told } = making;
     let lastFailure: RouteFailure | undefined;
     let terminatorId = "";
     const failed = (cause: CircuitFailureCause, message: string) => {
       for (const id of told) exchange.unroute(id, circuitId, true, requestedAt);
-      const timespanMs = Date.now() - startedAt;
+      const timespanMs = Math.round(performance.now() - startedAt);
       const what = { circuitId, serviceId: service.id, clientId, terminatorId, instanceId };
       const { ingressRouterId } = request;
       emit({ kind: "circuit-failed", ...what, ingressRouterId, timespanMs, cause, message });
@@ -151,13 +151,15 @@ export class CircuitBuilder {
       const outcome = await exchange.dispatch({
         ...{ circuitId, requestedAt, attempt, route, tags },
         egress: { binding, destination, peerData: withoutAddresses(request.peerData) },
-        dialTimeoutMs: deadline - Date.now(),
+        dialTimeoutMs: Math.round(deadline - performance.now()),
         waitMs: options.routeTimeoutMs,
       });
       if (outcome.ok) {
         for (const id of told) if (!routers.includes(id)) exchange.unroute(id, circuitId, true, requestedAt);
-        const circuit = newCircuit(request, { id: circuitId, route, tags }, terminator, outcome.peerData, stickyId);
-        circuits.opened(circuit, Date.now() - startedAt);
+        const made = { id: circuitId, route, tags };
+        const now = new Date(options.now());
+        const circuit = newCircuit(request, made, terminator, outcome.peerData, stickyId, now);
+        circuits.opened(circuit, Math.round(performance.now() - startedAt));
         // The initiator still gets its answer; the close follows to it through the circuit.
         if (making.hasEnded) setImmediate(() => circuits.end(circuitId, false, "an end closed"));
         return circuit;
@@ -175,7 +177,7 @@ export class CircuitBuilder {
   /** What a failed attempt means for its terminator. @returns whether it was one that is gone, and is deleted now */
   async #punish(terminator: TerminatorRecord, failure: RouteFailure): Promise<boolean> {
     const isItsRouter = failure.routerId === terminator.routerId;
-    if (isItsRouter || failure.kind === "timeout") this.#parts.costs.dialFailed(terminator.id, Date.now());
+    if (isItsRouter || failure.kind === "timeout") this.#parts.costs.dialFailed(terminator.id, performance.now());
     if (!isItsRouter || failure.kind !== "refused" || failure.code !== RouteErrorCode.InvalidTerminator) {
       return false;
     }
@@ -217,10 +219,10 @@ function newCircuit(
   terminator: TerminatorRecord,
   answered: PeerData,
   stickyId: string | undefined,
+  now: Date,
 ): Circuit {
   const peerData = new Map([...terminator.peerData, ...withoutAddresses(answered)]);
   if (stickyId !== undefined) peerData.set(PeerDataKey.StickinessToken, Buffer.from(stickyId, "utf8"));
-  const now = new Date();
   return {
     ...made,
     serviceId: request.service.id,

@@ -16,7 +16,7 @@ interface RerouterParts {
   readonly isAnyAwaited: () => boolean;
   /** False while another controller may have taken the circuits over: none is moved, or ended for want of a path. */
   readonly isSure: () => boolean;
-  readonly options: Pick<FabricOptions, "routeTimeoutMs" | "rerouteFraction" | "rerouteCap" | "minCostDelta">;
+  readonly options: Pick<FabricOptions, "routeTimeoutMs" | "rerouteFraction" | "rerouteCap" | "minCostDelta" | "now">;
   readonly log: Logger;
 }
 
@@ -155,7 +155,7 @@ export class Rerouter {
     const route: CircuitRoute = { ...circuit.route, routers: path.routers, links: path.links };
     this.#moving.set(circuit.id, false);
     // Recorded first: from now on a fault on the new path concerns this circuit, one on the old path does not.
-    circuits.moved({ ...circuit, route, updatedAt: new Date() });
+    circuits.moved({ ...circuit, route, updatedAt: new Date(options.now()) });
     const { id: circuitId, tags, requestedAt } = circuit;
     const { routeTimeoutMs } = options;
     const timeouts = { dialTimeoutMs: routeTimeoutMs, waitMs: routeTimeoutMs };

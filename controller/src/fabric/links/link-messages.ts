@@ -46,7 +46,7 @@ export class LinkMessages {
   /** A router says that a link is gone. */
   fault(router: RouterConnection, linkId: string, iteration: number, isDuplicate: boolean): void {
     const { mesh, log } = this.#parts;
-    const outcome = mesh.links.fault(router.id, linkId, iteration, Date.now());
+    const outcome = mesh.links.fault(router.id, linkId, iteration, performance.now());
     const fields = { linkId, iteration, routerId: router.id, isDuplicate, outcome: outcome.kind };
     if (outcome.kind !== "failed") {
       log.debug(fields, "a link fault changes nothing");
@@ -107,7 +107,7 @@ export class LinkMessages {
       const { id, destRouterId: destination, linkProtocol: protocol, dialAddress, iteration, connState } = link;
       const state = connState && connectionState(connState);
       const report = { id, destination, protocol, dialAddress, iteration, connectionState: state };
-      const outcome = mesh.links.report(router.id, report, Date.now());
+      const outcome = mesh.links.report(router.id, report, performance.now());
       if (outcome === "refused") refused += 1;
       if (outcome === "kept") this.#emit("link-known", id);
       if (outcome === "kept" || outcome === "refused") continue;

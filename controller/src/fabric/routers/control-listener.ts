@@ -41,7 +41,7 @@ interface ControlListenerParts {
   readonly mesh: Mesh;
   readonly options: Pick<
     FabricOptions,
-    "routerConnectChurnLimitMs" | "maxTakeovers" | "closeUnresponsiveMs" | "maxQueuedBytes"
+    "routerConnectChurnLimitMs" | "now" | "maxTakeovers" | "closeUnresponsiveMs" | "maxQueuedBytes"
   >;
   /** Sets the handlers of a new connection, before anything is read from it. */
   readonly attach: (router: RouterConnection) => void;
@@ -89,18 +89,18 @@ export class ControlListener {
 
   /** @throws AdmissionError: the connection is closed without an answer */
   async #admit(hello: Hello, peer: Peer): Promise<void> {
-    const { trustAnchors, model, mesh } = this.#parts;
+    const { trustAnchors, model, mesh, options } = this.#parts;
     const { idToken: id } = hello;
     const [leaf, ...intermediates] = peer.certificates;
     let untrusted: string | undefined;
     try {
-      if (leaf !== undefined) verifyLeaf({ leaf, intermediates, anchors: trustAnchors() });
+      if (leaf !== undefined) verifyLeaf({ leaf, intermediates, anchors: trustAnchors(), at: new Date(options.now()) });
     } catch (error) {
       untrusted = errorText(error);
     }
     const isTrusted = leaf !== undefined && untrusted === undefined;
     const router = isTrusted ? await model.findRouter(id) : undefined;
-    const mayTakeOver = mesh.router(id) === undefined || this.#takeovers.allows(id, Date.now());
+    const mayTakeOver = mesh.router(id) === undefined || this.#takeovers.allows(id, performance.now());
     const refusal = admissionRefusal({ fingerprint: peer.fingerprint, isTrusted, router, mayTakeOver });
     if (refusal !== undefined || router === undefined) {
       throw new AdmissionError(refusal ?? "unknown-router", id, untrusted);
@@ -120,7 +120,7 @@ export class ControlListener {
       version: parseVersionInfo(headers.getString(ControlHello.Version) ?? ""),
       listeners: this.#listenersOf(channel),
       ctrlChanListeners: this.#ctrlChanListenersOf(channel),
-      connectedAt: new Date(),
+      connectedAt: new Date(options.now()),
       maxQueuedBytes: options.maxQueuedBytes,
       share: mesh.router(record.id)?.share ?? this.#shares.of(record.id),
       log: this.#routerLog,
@@ -137,7 +137,7 @@ export class ControlListener {
     });
     const replaced = mesh.connected(router);
     if (replaced !== undefined) {
-      this.#takeovers.record(router.id, Date.now());
+      this.#takeovers.record(router.id, performance.now());
       replaced.channel.close(new Error(`router ${router.id} has connected again`));
     }
     log.info({ routerId: router.id, peer: channel.peer.address, version: router.version.version }, "router connected");

@@ -15,6 +15,7 @@ import {
   SYNC_STRATEGY,
 } from "@sallyport/wire";
 import type { Mesh } from "../links/mesh.ts";
+import type { FabricOptions } from "../options.ts";
 import type { FabricModel } from "../ports.ts";
 import { serveNotice } from "../requests.ts";
 import { onMessage } from "../routers/inbound.ts";
@@ -38,7 +39,7 @@ const MAX_HELLO_TEXT = 256;
 interface SessionFeedParts {
   readonly mesh: Mesh;
   readonly model: Pick<FabricModel, "apiSessionsAfter" | "touchApiSessions" | "unknownSessions" | "saveRouterReport">;
-  readonly announceTimeoutMs: number;
+  readonly options: Pick<FabricOptions, "announceTimeoutMs" | "now">;
   readonly log: Logger;
 }
 
@@ -55,7 +56,7 @@ interface Sync {
  */
 export class SessionFeed {
   readonly #parts: SessionFeedParts;
-  readonly #ids = new SyncIds();
+  readonly #ids: SyncIds;
   readonly #syncs = new Map<RouterConnection, Sync>();
   /** The synchronisation of each router that was started last; cancelled ones before it have come to their end when it has. */
   readonly #running = new WeakMap<RouterConnection, Promise<void>>();
@@ -64,6 +65,7 @@ export class SessionFeed {
 
   constructor(parts: SessionFeedParts) {
     this.#parts = parts;
+    this.#ids = new SyncIds(parts.options.now);
   }
 
   attach(router: RouterConnection): void {
@@ -115,7 +117,7 @@ export class SessionFeed {
   async #broadcast(sessions: readonly ApiSessionRecord[]): Promise<void> {
     if (sessions.length === 0) return;
     const routers = this.#sendToAll(sessionsAdded({ isFullState: false, sessions, state: "" }));
-    await Promise.all(routers.map((router) => router.written(this.#parts.announceTimeoutMs)));
+    await Promise.all(routers.map((router) => router.written(this.#parts.options.announceTimeoutMs)));
   }
 
   /** Sends a message to every edge router; returns those that got it. */

@@ -76,7 +76,7 @@ export class SyncIds {
   #time = 0;
   #counter = 0;
 
-  constructor(now: () => number = Date.now) {
+  constructor(now: () => number) {
     this.#now = now;
   }
 

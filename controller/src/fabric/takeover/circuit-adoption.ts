@@ -49,6 +49,7 @@ interface CircuitAdoptionParts {
   readonly ownership: Pick<CircuitOwnership, "claimed">;
   /** Is a circuit of this id being made? */
   readonly isMaking: (circuitId: string) => boolean;
+  readonly now: () => number;
   readonly log: Logger;
 }
 
@@ -197,7 +198,7 @@ export class CircuitAdoption {
     }
     const last = route.routers.at(-1);
     const terminator = terminators.find((known) => known.routerId === last && known.hostId === hostId);
-    const now = new Date();
+    const now = new Date(this.#parts.now());
     const circuit: Circuit = {
       ...{ id, serviceId, clientId, hostId, route, tags },
       terminatorId: terminator?.id ?? "",

@@ -34,7 +34,7 @@ export class TerminatorSearch {
     this.#parts = parts;
   }
 
-  /** @param waitUntil Unix time in ms; what is not found by then is not found */
+  /** @param waitUntil by the steady clock; what is not found by then is not found */
   async find(request: ChoiceRequest, waitUntil: number): Promise<Choice> {
     const { model, mesh, start, options, log } = this.#parts;
     const read = (): Promise<readonly TerminatorRecord[]> => model.terminatorsOfService(request.service.id);
@@ -46,17 +46,17 @@ export class TerminatorSearch {
     this.#waiting.set(request.from, waiting + 1);
     const { cause } = choice;
     log.debug({ serviceId: request.service.id, cause }, "a dial waits for routers and links to come back");
-    const until = Math.min(waitUntil, Date.now() + options.returnWaitMs);
-    let readAgainAt = Date.now() + READ_AGAIN_MS;
+    const until = Math.min(waitUntil, performance.now() + options.returnWaitMs);
+    let readAgainAt = performance.now() + READ_AGAIN_MS;
     try {
       for (;;) {
-        const leftMs = Math.min(start.leftMs, until - Date.now());
-        if (leftMs > 0) await mesh.nextChange(Math.min(leftMs, readAgainAt - Date.now()));
+        const leftMs = Math.min(start.leftMs, until - performance.now());
+        if (leftMs > 0) await mesh.nextChange(Math.min(leftMs, readAgainAt - performance.now()));
         choice = this.choose(request, terminators);
         // Every search wakes at every change of the mesh: it asks the store before it answers, and now and then for hosts that went to other routers.
-        if (choice.ok || leftMs <= 0 || Date.now() >= readAgainAt) {
+        if (choice.ok || leftMs <= 0 || performance.now() >= readAgainAt) {
           terminators = await read();
-          readAgainAt = Date.now() + READ_AGAIN_MS;
+          readAgainAt = performance.now() + READ_AGAIN_MS;
           choice = this.choose(request, terminators);
         }
         if (choice.ok || leftMs <= 0 || !this.#mayReturn(request, choice.cause, terminators)) return choice;

@@ -29,6 +29,8 @@ interface TerminatorValidationParts {
   /** One controller asks for all terminators of a router: the leader. */
   readonly replicas: Pick<FabricReplicas, "isLeader" | "onLook">;
   readonly costs: DynamicCosts;
+  /** The time by which rows name when they were made, in milliseconds. */
+  readonly now: () => number;
   readonly log: Logger;
 }
 
@@ -94,7 +96,7 @@ export class TerminatorValidation {
       for (const terminator of page) this.created(router, terminator);
       afterId = page.length < PAGE ? undefined : page.at(-1)?.id;
     }
-    this.#ask(router, Date.now());
+    this.#ask(router, this.#parts.now());
   }
 
   removed(terminatorId: string): void {
@@ -120,7 +122,7 @@ export class TerminatorValidation {
       const terminator = await this.#parts.model.findTerminator(id);
       const queue = this.#queues.get(router);
       if (terminator?.routerId !== router.id || queue === undefined) continue;
-      queue.terminators.set(id, { terminator, since: Date.now() });
+      queue.terminators.set(id, { terminator, since: this.#parts.now() });
     }
   }
 
@@ -159,7 +161,7 @@ export class TerminatorValidation {
       if (!state.valid && queued !== undefined) invalid.push(queued.terminator);
     }
     // What the router left out is asked again as if it were new: a router that answers nothing must not be asked without end.
-    const now = Date.now();
+    const now = this.#parts.now();
     for (const id of markers.keys()) {
       const left = queue.terminators.get(id);
       if (left !== undefined) queue.terminators.set(id, { ...left, since: now });
@@ -175,6 +177,6 @@ export class TerminatorValidation {
       const fields = { routerId: router.id, terminatorIds: deleted };
       this.#parts.log.info(fields, "terminators their router does not know were deleted");
     }
-    this.#ask(router, Date.now());
+    this.#ask(router, this.#parts.now());
   }
 }

@@ -176,13 +176,13 @@ export class EmbeddedPostgres {
   /** Starts the server, however often a predecessor is still in the way, until it accepts connections. */
   async #launch(): Promise<void> {
     await this.#writeAccessRules();
-    const deadline = Date.now() + START_LIMIT_MS;
+    const deadline = performance.now() + START_LIMIT_MS;
     for (;;) {
       await this.#takeOver();
       const failure = await this.#startOnce();
       if (failure === undefined) return;
       const inTheWay = /shared memory block|lock file ".*" already exists|pre-existing/.test(failure);
-      if (!inTheWay || Date.now() > deadline || this.#stopping) {
+      if (!inTheWay || performance.now() > deadline || this.#stopping) {
         throw new EmbeddedPostgresError(`the embedded PostgreSQL in ${this.#options.dir} does not start: ${failure}`);
       }
       await delay(RETRY_MS);
@@ -207,9 +207,9 @@ export class EmbeddedPostgres {
       // It notices that its controller is gone, too, and may have ended since it was looked for.
       if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
     }
-    const deadline = Date.now() + STOP_LIMIT_MS;
+    const deadline = performance.now() + STOP_LIMIT_MS;
     while (await isAlive(survivor, dir)) {
-      if (Date.now() > deadline) {
+      if (performance.now() > deadline) {
         throw new EmbeddedPostgresError(
           `the PostgreSQL with process number ${pid} on ${dir} does not stop: stop it by hand`,
         );

@@ -141,10 +141,10 @@ export class HolderLock {
     try {
       await client.connect();
       this.#pids.push(processOf(client));
-      const deadline = Date.now() + patienceMs;
+      const deadline = performance.now() + patienceMs;
       for (;;) {
         if (await tryLock(client, this.#answerMs)) return client;
-        if (Date.now() > deadline) throw await holderError(client, this.#answerMs);
+        if (performance.now() > deadline) throw await holderError(client, this.#answerMs);
         // A connection that is lost here may live on at the server, for hours.
         await ask(
           client,
@@ -243,14 +243,14 @@ export class HolderLock {
  * @throws DatabaseHeldError when one does; Error when the server runs and does not answer the question
  */
 export async function requireUnheld(connection: pg.ClientConfig, patienceMs = 20_000): Promise<void> {
-  const deadline = Date.now() + patienceMs;
+  const deadline = performance.now() + patienceMs;
   for (;;) {
     try {
       return await askOnce(connection, Math.min(ANSWER_MS, patienceMs));
     } catch (error) {
       if (error instanceof DatabaseHeldError) throw error;
       if (isAway(error)) return;
-      if (Date.now() > deadline) {
+      if (performance.now() > deadline) {
         throw new Error(
           `the database server does not say whether a controller works on it (${(error as Error).message}); stop the server first if none does`,
           { cause: error },
@@ -263,9 +263,9 @@ export async function requireUnheld(connection: pg.ClientConfig, patienceMs = 20
 
 function askOnce(connection: pg.ClientConfig, answerMs: number): Promise<void> {
   return withClient({ ...connection, connectionTimeoutMillis: answerMs }, async (client) => {
-    const deadline = Date.now() + 3_000;
+    const deadline = performance.now() + 3_000;
     while (await isHeld(client, answerMs)) {
-      if (Date.now() > deadline) throw await holderError(client, answerMs);
+      if (performance.now() > deadline) throw await holderError(client, answerMs);
       await delay(AGAIN_MS);
     }
   });

@@ -1,4 +1,5 @@
 import type pg from "pg";
+import { TIME_MS } from "../clock/database-clock.ts";
 import { ask } from "../postgres/store-client.ts";
 
 /** How long the others count with a process that is silent. */
@@ -30,6 +31,8 @@ export interface Renewal {
   readonly hasLock: boolean;
   /** Level of the oldest program that works on the schema. */
   readonly worksFrom: number;
+  /** The time of the database while it answered, in milliseconds. */
+  readonly at: number | undefined;
 }
 
 export interface Renewing {
@@ -53,7 +56,8 @@ const withLease = (write: string) => `
       FROM replica_lease WHERE instance <> $1 AND until > clock_timestamp()) AS others,
     (SELECT epoch FROM controller_epoch) AS epoch,
     (SELECT max(works_from) FROM schema_migration) AS "worksFrom",
-    CASE WHEN $4 THEN pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) ELSE false END AS "hasLock"`;
+    CASE WHEN $4 THEN pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) ELSE false END AS "hasLock",
+    ${TIME_MS} AS at`;
 
 /** Of a lease that has not run out. */
 const RENEW = withLease(`UPDATE replica_lease
@@ -70,6 +74,7 @@ interface LeaseAnswer {
   readonly epoch: string | null;
   readonly worksFrom: number | null;
   readonly hasLock: boolean;
+  readonly at: number;
 }
 
 /**
@@ -93,8 +98,8 @@ export async function renewLease(client: pg.ClientBase, own: Renewing, answerMs:
 }
 
 function renewalOf(answer: LeaseAnswer | undefined): Renewal {
-  const { others, epoch, worksFrom, hasLock = false } = answer ?? {};
-  return { others: others ?? [], epoch: epoch ?? undefined, worksFrom: worksFrom ?? 0, hasLock };
+  const { others, epoch, worksFrom, hasLock = false, at } = answer ?? {};
+  return { others: others ?? [], epoch: epoch ?? undefined, worksFrom: worksFrom ?? 0, hasLock, at };
 }
 
 /** Ends the lease, and removes those that ran out long ago. */

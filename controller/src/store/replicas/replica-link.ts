@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { Backoff, Listeners, nextCall, pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
+import type { DatabaseClock } from "../clock/database-clock.ts";
 import { DatabaseHeldError } from "../postgres/holder-lock.ts";
 import { ask, CONNECTION_LIMITS, StoreClient } from "../postgres/store-client.ts";
 import { SchemaTooNewError } from "../upgrade/schema-state.ts";
@@ -43,6 +44,8 @@ export interface ReplicaLinkOptions {
   readonly name?: string | undefined;
   /** Reads the change log: resolves when everything is known that was committed before the call. */
   readonly readLog: () => Promise<void>;
+  /** Learns the time of the database from what it answers anyway. */
+  readonly clock?: Pick<DatabaseClock, "heard">;
   /** A controller that works alone has taken the database, or its schema has become too new for this program: stop. */
   readonly onLost: (error: DatabaseHeldError) => void;
   readonly log: Logger;
@@ -281,9 +284,11 @@ export class ReplicaLink {
    * @throws SchemaTooNewError
    */
   async #renewLease(client: pg.Client, campaigns: boolean): Promise<Renewal> {
-    const { answerMs, replicaId, level, version = "" } = this.#options;
+    const { answerMs, replicaId, level, version = "", clock } = this.#options;
     const own = { instance: this.instance, replicaId, name: this.#name, leads: this.isLeader, campaigns };
-    const renewal = await renewLease(client, { ...own, level, version }, answerMs);
+    const asked = renewLease(client, { ...own, level, version }, answerMs);
+    await clock?.heard(async () => (await asked).at);
+    const renewal = await asked;
     if (renewal.worksFrom > level) throw new SchemaTooNewError(renewal.worksFrom, level);
     return renewal;
   }

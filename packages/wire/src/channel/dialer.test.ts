@@ -78,6 +78,25 @@ describe("a dial", () => {
     });
   });
 
+  test("of a listener whose certificate is known looks at nothing else of it, and says hello to no other one", async () => {
+    const late = await authority.identity("ctrl1", {
+      notAfter: new Date(Date.now() - 3_600_000),
+      notBefore: new Date(0),
+    });
+    let hellos = 0;
+    const port = await server((socket) => {
+      hellos += 1;
+      socket.write(result(yes()));
+    }, late);
+    const channel = await dial(port, { peerFingerprint: late.leafFingerprint });
+    channel.close();
+    await expect(dial(port, { peerFingerprint: identity.leafFingerprint })).rejects.toMatchObject({
+      code: "WRONG_PEER",
+      message: expect.stringContaining(`found ${late.leafFingerprint}`),
+    });
+    expect(hellos).toBe(1);
+  });
+
   test("to a controller is not answered by another component that its certificate names", async () => {
     const uri = ["spiffe://net/identity/i/apiSession/s"];
     const other = await authority.identity("ctrl1", { uri });

@@ -8,7 +8,7 @@ import { BaseHeader } from "../catalogue/base.ts";
 import { ChannelClosedError, HandshakeError, ProtocolError, WireError } from "../errors.ts";
 import { DEFAULT_LIMITS, HELLO_LIMITS } from "../frame/frame.ts";
 import { Headers } from "../frame/headers.ts";
-import { commonName } from "../identity/certificates.ts";
+import { commonName, fingerprint } from "../identity/certificates.ts";
 import { controllerCheck } from "../identity/controller-id.ts";
 import type { Identity } from "../identity/identity.ts";
 import { type Logger, silentLogger } from "../log.ts";
@@ -28,6 +28,11 @@ export interface ChannelDialOptions extends ChannelLimits {
   readonly identity: Identity;
   /** Whether the listener must be a controller, as far as its certificate says what it is. */
   readonly isToController?: boolean;
+  /**
+   * The listener must present this certificate, in place of one that leads to the anchors. Nothing else of it is looked at, such as its dates: both sides know it
+   * from the same source.
+   */
+  readonly peerFingerprint?: string;
   /** The one ALPN name to offer; none when not given. */
   readonly alpn?: string;
   readonly hello: { readonly idToken: string; readonly headers?: Headers };
@@ -152,6 +157,7 @@ async function exchange(options: ChannelDialOptions, hello: Hello, expected?: X5
     await connected(socket, options.address, signal);
     if (options.proxy !== undefined) reader.useExisting(socket);
     if (expected !== undefined) assertNamedAs(expected, socket, options.address);
+    if (options.peerFingerprint !== undefined) assertPresented(options.peerFingerprint, socket, options.address);
     socket.write(encodeHello(hello));
     return { socket, reader, result: resultOf(await readFirstFrame(reader, HELLO_REPLY_LIMITS, signal)) };
   } catch (error) {
@@ -174,6 +180,13 @@ function assertNamedAs(expected: X509Certificate, socket: TLSSocket, address: st
   );
 }
 
+function assertPresented(wanted: string, socket: TLSSocket, address: string): void {
+  const leaf = socket.getPeerX509Certificate();
+  const found = leaf === undefined ? "none" : fingerprint(leaf);
+  if (found === wanted) return;
+  throw new HandshakeError("WRONG_PEER", `expected the certificate ${wanted} at ${address}, found ${found}`);
+}
+
 /** Results carry more than hellos do: a controller lists its API addresses in one. */
 const HELLO_REPLY_LIMITS = { maxHeaders: DEFAULT_LIMITS.maxHeaders, maxBody: HELLO_LIMITS.maxBody };
 
@@ -191,6 +204,7 @@ async function openSocket(options: ChannelDialOptions, reader: SocketReader, sig
     host,
     secureContext: options.identity.clientContext(),
     servername: isIP(host) === 0 ? host : "",
+    ...(options.peerFingerprint === undefined ? {} : { rejectUnauthorized: false }),
     ...(options.isToController ? { checkServerIdentity: controllerCheck(options.identity.anchors) } : {}),
     ...(options.alpn === undefined ? {} : { ALPNProtocols: [options.alpn] }),
   };

@@ -1,9 +1,9 @@
 import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openStore, type Store } from "./database.ts";
+import { openStore, type Store } from "../database.ts";
+import { timeOrderedId } from "../ids.ts";
+import { type TestStore, testStore } from "../testing/test-store.ts";
 import { DatabaseClock } from "./database-clock.ts";
-import { timeOrderedId } from "./ids.ts";
-import { type TestStore, testStore } from "./testing/test-store.ts";
 
 describe("the clock of the database", () => {
   /** A server whose answers come when the test says so, and two own clocks. */
@@ -46,15 +46,24 @@ describe("the clock of the database", () => {
     pass(1);
   });
 
-  it("does not go back when the server's does", async () => {
-    const { clock, time, learn, pass } = server();
+  it("goes back when the server's does", async () => {
+    const { clock, time, learn } = server();
     await learn(0, 0);
-    const before = clock.now();
     time.server -= 3_600_000;
     await learn(0, 0);
+    expect(clock.now()).toBe(time.server);
+  });
+
+  it("is learnt from the answer to another question, too", async () => {
+    const { clock, time, pass } = server();
+    await clock.heard(async () => {
+      pass(10);
+      return time.server;
+    });
+    expect(Math.abs(clock.now() - time.server)).toBeLessThanOrEqual(5);
+    const before = clock.now();
+    await expect(clock.heard(() => Promise.reject(new Error("no answer")))).rejects.toThrow("no answer");
     expect(clock.now()).toBe(before);
-    pass(3_600_001);
-    expect(clock.now()).toBe(before + 1);
   });
 
   describe("of two processes", () => {
