@@ -213,7 +213,7 @@ export class RouterDataModel implements DataModelSource {
     this.#unshared.clear();
     this.#changes.restart(position.index);
     this.#states = undefined;
-    this.#checkpointAt = Date.now();
+    this.#checkpointAt = performance.now();
     this.#listeners.emit();
   }
 
@@ -378,7 +378,7 @@ export class RouterDataModel implements DataModelSource {
         // The leader makes the same of it.
         if (!this.#makes) return;
         await this.#advance(events, "", 1n);
-        if (Date.now() - this.#checkpointAt > CHECKPOINT_MS) await this.#checkpoint();
+        if (performance.now() - this.#checkpointAt > CHECKPOINT_MS) await this.#checkpoint();
       })
       .catch((error: unknown) => {
         this.#ctx.log.warn({ error: String(error) }, "the upkeep of the router data model failed; it is loaded again");
@@ -389,7 +389,7 @@ export class RouterDataModel implements DataModelSource {
 
   /** Nothing that concerns routers lies between the position and the newest snapshot once every row is worked on. */
   async #checkpoint(): Promise<void> {
-    this.#checkpointAt = Date.now();
+    this.#checkpointAt = performance.now();
     if (!this.#makes) return;
     if (this.#rows.length > 0 || this.#snapshot === "") return;
     const position = { ...this.#position, snapshot: this.#snapshot };
