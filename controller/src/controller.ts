@@ -37,6 +37,8 @@ import { circuitTraces } from "./fabric/circuits/circuit-traces.ts";
 import { rememberedDials } from "./fabric/circuits/remembered-dials.ts";
 import { Fabric } from "./fabric/fabric.ts";
 import { HealthChecks, healthPages } from "./health/health-checks.ts";
+import { isAnyMember } from "./health/other-members.ts";
+import { Readiness, readinessPages } from "./health/readiness.ts";
 import { newRequestId } from "./http/answer.ts";
 import { HTTP_USER, startHttp } from "./http/server.ts";
 import { Management } from "./management/management.ts";
@@ -89,6 +91,8 @@ export interface Controller {
   readonly ctrlPort: number;
   /** Checks certificates and keys now: renews what is due, and applies what another process has changed. */
   reload(): Promise<void>;
+  /** Serves on, and says that no more requests should come. */
+  drain(): void;
   /** Stops everything, last started first. */
   stop(): Promise<void>;
 }
@@ -259,6 +263,10 @@ export async function startController(options: ControllerOptions): Promise<Contr
       },
       log,
     });
+    const readiness = new Readiness({
+      ...{ replica: store.replica, outage: store.outage },
+      isOtherMember: () => isAnyMember(replicas.replicas().filter(({ id }) => id !== pki.controllerId)),
+    });
     const http = await startHttp({
       port: apiPort,
       instanceId,
@@ -288,6 +296,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
         : [],
       pages: [
         ...healthPages(new HealthChecks({ db: store.db, outage: store.outage, now })),
+        ...readinessPages(readiness),
         trustPage(secrets, () => pki.clientBundlePem),
         metricsPage(metrics, ([leaf]) => scraper !== undefined && leaf?.raw.equals(scraper.raw) === true),
       ],
@@ -323,11 +332,15 @@ export async function startController(options: ControllerOptions): Promise<Contr
       scraper = await scrapeCertificate(config, file, placeOf);
       await certificates.check();
     };
+    const drain = () => {
+      readiness.stopping();
+      http.drain();
+    };
     const [api, ctrl] = Object.values(ownAddresses(config)).map(formatHostPort);
     const { controllerId: id } = pki;
     const ports = { apiPort: apiPort.port, ctrlPort: ctrlPort.port };
     log.info({ id, api, ctrl, ...ports }, "controller ready");
-    return { id, ...ports, reload, stop };
+    return { id, ...ports, reload, drain, stop };
   } catch (error) {
     await stop();
     throw error;

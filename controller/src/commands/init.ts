@@ -14,10 +14,10 @@ import { loadNetworkKeys, saveNetworkKeys } from "../certificates/network-keys.t
 import { lifetimes, networkHosts, secretKeyFile, storeLocation } from "../config/settings.ts";
 import { hasAdmin, seed, seedAdmin } from "../model/seeds.ts";
 import { createPkiMaterial } from "../pki/material.ts";
-import { openStore, type Store } from "../store/database.ts";
+import { openStore, type Store, type StoreOptions } from "../store/database.ts";
 import { isReachable } from "../store/postgres/postgres-binaries.ts";
 import { postgresUser } from "../store/postgres/postgres-process.ts";
-import { createSecretKeyFile, KeyVault, loadSecrets, SECRET_KEY_VARIABLE } from "../store/secrets.ts";
+import { createSecretKeyFile, KeyVault, loadSecrets, SECRET_KEY_VARIABLE, type Secrets } from "../store/secrets.ts";
 import type { CommandContext, GivenFile, InitCommand, NewFolder } from "./command-line.ts";
 import { readCa } from "./open-beside.ts";
 import { generatedPassword } from "./password.ts";
@@ -26,6 +26,7 @@ const CONFIG_FILE = "controller.yml";
 const KEY_FILE = "secret.key";
 const CONTROLLER_ID = "controller";
 const DEFAULT_ADMIN = "admin";
+const KEYS = "certificate authority and the controller's certificates";
 const KEPT_ADMIN = "the administrator, with the password as it was";
 
 /** An administrator's name or password that the API would not accept, or that cannot be read. */
@@ -67,18 +68,27 @@ export async function initNetwork(command: InitCommand, { env, say, log }: Comma
   }
   const secrets = await loadSecrets(keyFile, env);
   const location = storeLocation(config, file, placeOf);
-  const store = await openStore({ ...location, log });
-  try {
-    const vault = new KeyVault(store.db, secrets);
-    const known = await loadNetworkKeys(vault);
-    report(known === undefined, describeDatabase(location));
-    if (known === undefined) await makeKeys(config, vault, command, new Date(store.clock.now()));
-    report(known === undefined, "certificate authority and the controller's certificates");
-    await seed(store);
-    await makeAdmin(store, admin, report, say);
-  } finally {
-    await store.close();
+  const makeInDatabase = async (store: Store) => {
+    try {
+      const vault = new KeyVault(store.db, secrets);
+      const known = await loadNetworkKeys(vault);
+      report(known === undefined, describeDatabase(location));
+      if (known === undefined) await makeKeys(config, vault, command, new Date(store.clock.now()));
+      report(known === undefined, KEYS);
+      await seed(store);
+      await makeAdmin(store, admin, report, say);
+    } finally {
+      await store.close();
+    }
+  };
+  const others = config.replica.id !== undefined && location.embedded === undefined;
+  if (others && (await isMade({ ...location, log }, secrets))) {
+    // The others may be at work, so the database is nobody's alone.
+    for (const what of [describeDatabase(location), KEYS, KEPT_ADMIN]) report(false, what);
+  } else {
+    await makeInDatabase(await openStore({ ...location, log }));
   }
+
   if (text !== undefined) {
     await writeFile(file, text, { flag: "wx", mode: 0o600 });
     report(true, file);
@@ -89,6 +99,16 @@ export async function initNetwork(command: InitCommand, { env, say, log }: Comma
       : `The network in ${dirname(file)} is ready.`,
   );
   say(`Start it with: sallyport-controller run ${file}`);
+}
+
+/** Is there a network in the database? What is missing of it is only made by a process that has the database for itself. */
+async function isMade(location: StoreOptions, secrets: Secrets): Promise<boolean> {
+  const store = await openStore({ ...location, hold: false });
+  try {
+    return (await loadNetworkKeys(new KeyVault(store.db, secrets))) !== undefined && (await hasAdmin(store));
+  } finally {
+    await store.close();
+  }
 }
 
 /** The configuration's file, and its text where it is still to be written. */

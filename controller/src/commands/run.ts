@@ -1,3 +1,4 @@
+import { pause } from "@sallyport/async";
 import { formatProblem } from "@sallyport/config-file";
 import { type ReplicaOptions, readControllerConfigFile } from "@sallyport/controller-config";
 import { createLogger, type LevelledLogger } from "@sallyport/program/logging";
@@ -9,7 +10,7 @@ import { ExitStatus } from "./command-line.ts";
 const STOP_LIMIT_MS = 20_000;
 
 /**
- * Runs a controller until SIGINT or SIGTERM, or until it loses its database to another. It stops within 20 seconds; a second signal ends the process at once.
+ * Runs a controller until SIGINT or SIGTERM, or until it loses its database to another. After a signal it serves on for `api.drain`. Then it stops within 20 seconds; a second signal ends the process at once.
  * SIGHUP reloads certificates and keys. @returns the exit status
  */
 export async function runController(
@@ -23,8 +24,10 @@ export async function runController(
   let agent: Agent | undefined;
   let status: number = ExitStatus.Done;
   const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+  let isSignalled = false;
   const onSignal = (signal: NodeJS.Signals) => {
     log.info({ signal }, "stopping");
+    isSignalled = true;
     for (const name of SIGNALS) process.off(name, onSignal).on(name, () => process.exit(ExitStatus.Failed));
     ask();
   };
@@ -59,6 +62,10 @@ export async function runController(
     });
     agent = await startAgent(controller.id, productVersion, log);
     await asked;
+    if (isSignalled && config.api.drain > 0) {
+      controller.drain();
+      await pause(config.api.drain);
+    }
   } finally {
     await agent?.close();
     if (controller) await stopInTime(controller, log);

@@ -23,6 +23,8 @@ export interface ServerContext {
   readonly translate: Translate;
   readonly within: Within;
   readonly connections: OpenConnections;
+  /** Each answer is the last one on its connection. */
+  isDraining: boolean;
 }
 
 /** Another error than the API's, as the caller sees it. `isReported`: the code that threw it has logged it. Undefined: it is a 500. */
@@ -38,6 +40,7 @@ const RETRY_AFTER_SECONDS = "2";
 export async function send(context: ServerContext, reply: FastifyReply, answer: Answer): Promise<void> {
   reply.code(answer.status).headers(context.commonHeaders);
   if (answer.status === 429 || answer.status === 503) reply.header("retry-after", RETRY_AFTER_SECONDS);
+  if (context.isDraining) reply.header("connection", "close");
   reply.headers(answer.headers);
   // With a serializer, text goes out as bytes do: unchanged, and without a charset.
   if (typeof answer.body === "string") reply.serializer(unchanged);

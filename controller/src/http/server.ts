@@ -57,6 +57,8 @@ export interface HttpApi {
   readonly instanceId: string;
   /** Connections that are open now. */
   readonly connections: number;
+  /** From now on each answer is the last one on its connection: clients go on at another controller. */
+  drain(): void;
   /** Takes no further connections, waits for running requests up to the limit, then ends what is left. */
   close(): Promise<void>;
 }
@@ -78,6 +80,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
     translate: options.translate ?? (() => undefined),
     within: options.within ?? ((_request, work) => work()),
     connections: new OpenConnections(limits, options.log),
+    isDraining: false,
     commonHeaders: {
       server: `sallyport-controller/${PROTOCOL_VERSION}`,
       "ziti-instance-id": instanceId,
@@ -104,6 +107,9 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
     instanceId,
     get connections() {
       return sockets.size;
+    },
+    drain() {
+      context.isDraining = true;
     },
     close() {
       closed ??= closeServer(app, server, sockets, unregister, limits.closeTimeoutMs);

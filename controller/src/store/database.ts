@@ -86,6 +86,8 @@ export interface Replica {
   readonly isShared: boolean;
   /** The other processes on the database. */
   readonly others: readonly OtherReplica[];
+  /** Is it told in time of what the others write? If not, it reads the log before it answers. */
+  readonly isTold: boolean;
   /** Does it do what has to be done once? */
   readonly isLeader: boolean;
   /** Of this process; empty for one that works alone. */
@@ -201,7 +203,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     // That this process does not lead is no outage.
     const leaderDb = link === undefined ? db : open(LEADER_POOL, leaderHolding(link), new Outage(silentLogger)).db;
     const alone = {
-      ...{ isShared: false, others: [], isLeader: true, instance: "", leaseTerm: 0 },
+      ...{ isShared: false, others: [], isTold: true, isLeader: true, instance: "", leaseTerm: 0 },
       onLeadership: () => () => undefined,
       onLook: () => () => undefined,
       known: async () => undefined,
@@ -259,6 +261,9 @@ function replicaOf(link: ReplicaLink, leaderDb: Kysely<Database>): Replica {
     isShared: true,
     get others() {
       return link.others;
+    },
+    get isTold() {
+      return link.isTold;
     },
     get isLeader() {
       return link.isLeader;

@@ -14,6 +14,7 @@ export interface FoundStatefulSet extends KubeObject {
   };
   readonly status?: {
     readonly observedGeneration?: number;
+    readonly replicas?: number;
     readonly readyReplicas?: number;
     readonly updatedReplicas?: number;
     readonly currentRevision?: string;
@@ -66,6 +67,10 @@ export function isRolledOut({ metadata, spec, status = {} }: FoundStatefulSet): 
     (updatedReplicas >= wanted || (currentRevision !== undefined && currentRevision === updateRevision))
   );
 }
+
+export const isReady = (pod: FoundPod): boolean =>
+  pod.metadata.deletionTimestamp === undefined &&
+  pod.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true;
 
 /** Whether a pod has been ready for so long. One that does not tell since when has. */
 export function isReadyFor(pod: FoundPod | undefined, seconds: number, now: Date): boolean {

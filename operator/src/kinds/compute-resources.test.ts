@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../kube/kinds.ts";
 import { statefulSet } from "./edge-router/render/workload.ts";
 import { edgeRouter } from "./edge-router/testing/edge-router.ts";
-import { renderStatefulSet } from "./network/render/children.ts";
+import { renderStatefulSet } from "./network/render/pod.ts";
 import { managedNetwork } from "./network/testing/managed.ts";
 
 interface Container {

@@ -26,10 +26,12 @@ import {
   renderCertificate,
   renderClaim,
   renderConfigMap,
+  renderDisruptionBudget,
+  renderReplicaService,
   renderService,
-  renderStatefulSet,
 } from "./network/render/children.ts";
 import { childNames, isChild, keptMetadata } from "./network/render/names.ts";
+import { renderStatefulSet } from "./network/render/pod.ts";
 import { managedNetwork } from "./network/testing/managed.ts";
 
 const TRACKING_ID = "argocd.argoproj.io/tracking-id";
@@ -91,9 +93,11 @@ const names = childNames(network);
 const inputs = { image: "controller:1", configHash: "abc", hasCertificate: true };
 
 const RENDERED = [
-  renderConfigMap(network, ""),
+  renderConfigMap(network, {}),
   renderCaBundle(network, ""),
   renderService(network, managed),
+  renderReplicaService(network, managed, 1),
+  renderDisruptionBudget(network, { ...managed, replicas: 2 }),
   renderClaim(network, managed),
   renderStatefulSet(network, managed, inputs),
   renderCertificate(network, managed, "ctrl.example"),

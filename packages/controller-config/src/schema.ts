@@ -59,6 +59,8 @@ export const controllerConfigSchema = z.object({
       )
       .default([]),
     web: z.object({ allowedOrigins: z.array(origin, "a list of origins").default([]) }).prefault({}),
+    /** How long it serves on after it was told to stop. */
+    drain: duration("0s", "0s", "10m"),
   }),
   ctrl: z.object({ bind: listenAddress, advertise: publicAddress }),
   replica: replicaSchema,

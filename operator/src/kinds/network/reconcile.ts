@@ -14,7 +14,15 @@ export function networkReconciler(o: NetworkReconcilerOptions): KindReconciler<N
   const firstLogins = new FirstLogins(o.times?.refusedLoginMs);
   return {
     kind: networkKind,
-    owns: [KINDS.StatefulSet, KINDS.Service, KINDS.ConfigMap, KINDS.Secret, KINDS.PersistentVolumeClaim, KINDS.Pod],
+    owns: [
+      KINDS.StatefulSet,
+      KINDS.Service,
+      KINDS.ConfigMap,
+      KINDS.Secret,
+      KINDS.PersistentVolumeClaim,
+      KINDS.PodDisruptionBudget,
+      KINDS.Pod,
+    ],
     async reconcile(resource, context) {
       const { external, managed } = resource.spec;
       if (external !== undefined) return await reconcileExternal(resource, external, context, o);

@@ -1,3 +1,4 @@
+import type { z } from "zod";
 import { choice, integer, list, mapOf, struct, text } from "./bounded.ts";
 import type { CelRule } from "./cel.ts";
 
@@ -37,7 +38,10 @@ export function hostnamePattern(...placeholders: readonly string[]): RegExp {
  * Under which address others reach a workload, and by what Service. Its default must be `{type: "ClusterIP"}`: the API
  * server puts a default to the rules as it stands, without the defaults of its fields.
  */
-export const exposure = <const Types extends readonly ["ClusterIP", ...string[]]>(
+export const exposure = <
+  const Types extends readonly ["ClusterIP", ...string[]],
+  const More extends z.core.$ZodLooseShape = Record<never, never>,
+>(
   description: string,
   o: {
     types: Types;
@@ -46,6 +50,8 @@ export const exposure = <const Types extends readonly ["ClusterIP", ...string[]]
     hostnamePattern: RegExp;
     port: string;
     nodePort: string;
+    /** Fields of one kind alone, and their rules. */
+    more?: { readonly fields: More; readonly rules: readonly CelRule[] };
   },
 ) =>
   struct(
@@ -74,6 +80,7 @@ export const exposure = <const Types extends readonly ["ClusterIP", ...string[]]
         text("One network, such as 192.0.2.0/24.", { min: 1, max: 64 }),
         { type: "set", max: 64 },
       ).optional(),
+      ...(o.more?.fields ?? ({} as More)),
     },
-    RULES,
+    [...RULES, ...(o.more?.rules ?? [])],
   );

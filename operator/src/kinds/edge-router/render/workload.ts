@@ -1,6 +1,7 @@
 import { ANNOTATIONS, type EdgeRouterSpec } from "@sallyport/resources";
 import { mergePatch } from "../../../children/json-value.ts";
 import { KEPT_ANNOTATIONS } from "../../../children/owner-marks.ts";
+import { spreadOf } from "../../../children/spread.ts";
 import { KINDS, type KubeObject, objectOf } from "../../../kube/kinds.ts";
 import { hostnameOf } from "./address.ts";
 import {
@@ -108,6 +109,7 @@ function podTemplate(resource: RenderedResource, input: WorkloadInput) {
   const { metadata: given = {}, spec: pod = {} } = spec.template ?? {};
   const { env, volumes, volumeMounts, containers, initContainers, resources, securityContext, ...rest } = pod;
   const { affinity, topologySpreadConstraints, serviceAccountName, ...scheduling } = rest;
+  const spread = spreadOf(selectorLabels(metadata.name));
   return {
     metadata: {
       labels: { ...given.labels, ...labelsOf(metadata.name, input.ordinal) },
@@ -121,8 +123,8 @@ function podTemplate(resource: RenderedResource, input: WorkloadInput) {
       // A pod in the node's network would else ask the node's resolver, which knows no Service.
       dnsPolicy: scheduling.hostNetwork === true ? "ClusterFirstWithHostNet" : undefined,
       ...scheduling,
-      affinity: affinity ?? preferredApart(metadata.name),
-      topologySpreadConstraints: topologySpreadConstraints ?? softSpread(metadata.name),
+      affinity: affinity ?? spread.affinity,
+      topologySpreadConstraints: topologySpreadConstraints ?? spread.topologySpreadConstraints,
       serviceAccountName: serviceAccountName ?? metadata.name,
       automountServiceAccountToken: false,
       // Variables of all Services of the namespace would only fill the environment.
@@ -232,25 +234,3 @@ const probe = (name: "live" | "ready") => ({
   httpGet: { path: `/health-checks/${name}`, port: "health", scheme: "HTTPS" },
   timeoutSeconds: 5,
 });
-
-const preferredApart = (name: string) => ({
-  podAntiAffinity: {
-    preferredDuringSchedulingIgnoredDuringExecution: [
-      {
-        weight: 100,
-        podAffinityTerm: {
-          labelSelector: { matchLabels: selectorLabels(name) },
-          topologyKey: "kubernetes.io/hostname",
-        },
-      },
-    ],
-  },
-});
-
-const softSpread = (name: string) =>
-  ["topology.kubernetes.io/zone", "kubernetes.io/hostname"].map((topologyKey) => ({
-    maxSkew: 1,
-    topologyKey,
-    whenUnsatisfiable: "ScheduleAnyway",
-    labelSelector: { matchLabels: selectorLabels(name) },
-  }));

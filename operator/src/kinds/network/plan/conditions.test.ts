@@ -92,6 +92,30 @@ describe("conditions", () => {
     ],
   ])("%s", (_name, findings, expected) => expect(shown(findings)).toEqual(expected));
 
+  const usable = ["Deployed True", "Available True", "Connected True", "VersionSupported True", "Authenticated True"];
+  test.each<[string, ReturnType<typeof passing> | undefined, string[]]>([
+    ["all are ready", undefined, ["ReplicasReady True AllReady", "Ready True Ready"]],
+    [
+      "one starts",
+      passing("ControllerStarting", "the pod main-controller-2 is starting"),
+      ["ReplicasReady False ControllerStarting", "Ready True Ready", "Reconciling True ControllerStarting"],
+    ],
+    [
+      "one fails",
+      stalled("ControllerFailing", "m"),
+      ["ReplicasReady False ControllerFailing", "Ready True Ready", "Stalled True ControllerFailing"],
+    ],
+  ])("of several controllers, where %s", (_name, problem, expected) => {
+    const replicas = { wanted: 3, ready: problem === undefined ? 3 : 2, problem };
+    const found = connectionConditions({ isManaged: true, serverVersion: "v1", identity: "i", replicas });
+    const texts = found.map(({ type, status, reason }) => `${type} ${status} ${reason}`);
+    expect(texts.slice(0, 5).map((text) => text.replace(/ \w+$/, ""))).toEqual(usable);
+    expect(texts.slice(5)).toEqual(expected);
+    expect(found.find(({ type }) => type === "ReplicasReady")?.message).toBe(
+      problem === undefined ? "3 of 3 controllers are ready" : `2 of 3 controllers are ready: ${problem.message}`,
+    );
+  });
+
   test("the first problem is the one of Ready", () => {
     const [first] = connectionConditions({ connection: problem, login: stalled("NotAdministrator", "x") }).filter(
       ({ type }) => type === "Ready",

@@ -9,6 +9,8 @@ export interface Findings {
   readonly deployment?: NetworkProblem;
   /** The controller's pod is not ready. */
   readonly availability?: NetworkProblem;
+  /** Of several controllers: the network can be used when one is ready. */
+  readonly replicas?: Replicas | undefined;
   /** Nothing could be asked: the Network's own settings, Secrets and ConfigMaps. */
   readonly access?: NetworkProblem;
   /** The controller did not answer, or not as one. */
@@ -18,6 +20,13 @@ export interface Findings {
   /** Of a controller that can be used. */
   readonly serverVersion?: string;
   readonly identity?: string;
+}
+
+interface Replicas {
+  readonly wanted: number;
+  readonly ready: number;
+  /** Why they are not all ready. */
+  readonly problem?: NetworkProblem | undefined;
 }
 
 type Step = { readonly type: string; readonly problem: NetworkProblem | undefined; readonly good: Good };
@@ -59,10 +68,20 @@ export function connectionConditions(findings: Findings): ConditionDraft[] {
       drafts.push({ type, status: "False", reason: problem.reason, message: problem.message });
     }
   }
-  return [...drafts, ...readyConditions(first)];
+  return [...drafts, ...replicaConditions(findings.replicas), ...readyConditions(first, findings.replicas?.problem)];
 }
 
-function deploymentSteps({ deployment, availability }: Findings): Step[] {
+/** That one of several controllers is missing is no reason not to use the network. */
+function replicaConditions(replicas: Replicas | undefined): ConditionDraft[] {
+  if (replicas === undefined) return [];
+  const { wanted, ready, problem } = replicas;
+  const type = "ReplicasReady";
+  const count = `${Math.min(ready, wanted)} of ${wanted} controllers are ready`;
+  if (problem === undefined) return [{ type, status: "True", reason: "AllReady", message: count }];
+  return [{ type, status: "False", reason: problem.reason, message: `${count}: ${problem.message}` }];
+}
+
+function deploymentSteps({ deployment, availability, replicas }: Findings): Step[] {
   return [
     {
       type: "Deployed",
@@ -72,19 +91,25 @@ function deploymentSteps({ deployment, availability }: Findings): Step[] {
     {
       type: "Available",
       problem: availability,
-      good: { reason: "PodReady", message: "the controller's pod is ready" },
+      good: {
+        reason: "PodReady",
+        message: replicas === undefined ? "the controller's pod is ready" : "a controller's pod is ready",
+      },
     },
   ];
 }
 
-/** `Ready`, and with a problem `Stalled` or `Reconciling`. */
-function readyConditions(problem: NetworkProblem | undefined): ConditionDraft[] {
-  if (problem === undefined) {
-    return [{ type: "Ready", status: "True", reason: "Ready", message: "the network can be used" }];
-  }
-  const { reason, message, isStalled } = problem;
-  return [
-    { type: "Ready", status: "False", reason, message },
-    { type: isStalled ? "Stalled" : "Reconciling", status: "True", reason, message },
-  ];
+/**
+ * `Ready`, and with a problem `Stalled` or `Reconciling`.
+ * @param lesser a problem with which the network can be used
+ */
+function readyConditions(problem: NetworkProblem | undefined, lesser: NetworkProblem | undefined): ConditionDraft[] {
+  const ready: ConditionDraft =
+    problem === undefined
+      ? { type: "Ready", status: "True", reason: "Ready", message: "the network can be used" }
+      : { type: "Ready", status: "False", reason: problem.reason, message: problem.message };
+  const shown = problem ?? lesser;
+  if (shown === undefined) return [ready];
+  const { reason, message, isStalled } = shown;
+  return [ready, { type: isStalled ? "Stalled" : "Reconciling", status: "True", reason, message }];
 }

@@ -1,47 +1,20 @@
-import { createHmac } from "node:crypto";
 import { isIP } from "node:net";
-import { parseDatabaseUrl } from "@sallyport/controller-config";
-import {
-  ANNOTATIONS,
-  amountOf,
-  type ManagedNetwork,
-  type NetworkResource,
-  type NetworkStatus,
-} from "@sallyport/resources";
-import { formatHostPort, type HostPort } from "@sallyport/wire";
-import { isUntried, markKept } from "../../../children/apply.ts";
+import { ANNOTATIONS, type ManagedNetwork, type NetworkResource, type NetworkStatus } from "@sallyport/resources";
+import { formatHostPort } from "@sallyport/wire";
 import { type FoundClaim, findBlockedReason } from "../../../children/blocked-reason.ts";
-import { hashOf } from "../../../children/json-value.ts";
-import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
+import { type FoundPod, type FoundStatefulSet, isReady } from "../../../children/workload.ts";
 import type { ConnectionTimes } from "../../../controller-client/connection.ts";
 import { fetchProvenBundle, TrustError } from "../../../controller-client/trust.ts";
 import { KubeError } from "../../../kube/client/errors.ts";
-import { KINDS, type KubeObject, type SecretObject } from "../../../kube/kinds.ts";
+import { KINDS, type SecretObject } from "../../../kube/kinds.ts";
 import type { Outcome } from "../../../loop/kind-reconciler.ts";
 import { credentialsOf, namedValue } from "../plan/access.ts";
-import { rolloutProblem, stalled } from "../plan/problem.ts";
-import { renderCaBundle, renderClaim, renderConfigMap, renderService, renderStatefulSet } from "../render/children.ts";
-import { renderControllerFile } from "../render/controller-file.ts";
-import {
-  advertisedAddress,
-  baseUrl,
-  childNames,
-  type FoundService,
-  isChild,
-  managementBase,
-  ownerName,
-  serviceHost,
-  servicePort,
-} from "../render/names.ts";
-import {
-  createSecret,
-  dryRunChild,
-  ensureCertificate,
-  ensureChild,
-  NetworkProblemError,
-  newPassword,
-  newSecretKey,
-} from "./children.ts";
+import { type NetworkProblem, passing, rolloutProblem, stalled } from "../plan/problem.ts";
+import { baseUrl, managementBase, serviceHost, servicePort } from "../render/address.ts";
+import { renderCaBundle } from "../render/children.ts";
+import { childNames } from "../render/names.ts";
+import { ensureChild, NetworkProblemError } from "./children.ts";
+import { type DeployedController, deploy, SECRET_KEY } from "./deploy.ts";
 import {
   confirmOwnIdentity,
   type FirstLogins,
@@ -77,9 +50,10 @@ export interface ManagedOptions {
 type ManagedParts = ManagedOptions & { readonly firstLogins: FirstLogins };
 
 /** What a Network that is run here shows besides what the controller says. */
-type Deployed = Pick<NetworkStatus, "endpoints" | "adminSecretName" | "configHash" | "lastHandledRestart">;
-
-const DEFAULT_ADMIN = "admin";
+type Deployed = Pick<
+  NetworkStatus,
+  "endpoints" | "adminSecretName" | "configHash" | "lastHandledRestart" | "replicas" | "readyReplicas"
+>;
 
 /** Reconciles a Network that the operator runs: first the objects in the cluster, then the controller in them. */
 export async function reconcileManaged(
@@ -114,23 +88,52 @@ export async function reconcileManaged(
     ...deployed,
     endpoints: [managementBase(workload.address)],
     adminSecretName: childNames(resource).admin,
+    ...replicaCounts(managed, workload.found),
   };
 
-  const problem = await availabilityProblem(resource, workload.found, context);
-  if (problem !== undefined) return failed("availability", problem);
-  const started = workload.found.spec?.template?.metadata?.annotations ?? {};
-  deployed = {
-    ...deployed,
-    configHash: started[ANNOTATIONS.configHash] ?? configHash,
-    lastHandledRestart: started[ANNOTATIONS.restart] ?? lastHandledRestart,
-  };
-
+  const { found } = workload;
+  const problem = await availabilityProblem(resource, found, context);
+  const readyReplicas = found.status?.readyReplicas ?? 0;
+  // One of several that is ready is enough to use the network.
+  if (problem !== undefined && (managed.replicas === 1 || readyReplicas === 0)) return failed("availability", problem);
+  const started = found.spec?.template?.metadata?.annotations ?? {};
+  if (problem === undefined || configHash === undefined) {
+    deployed = {
+      ...deployed,
+      configHash: started[ANNOTATIONS.configHash] ?? configHash,
+      lastHandledRestart: started[ANNOTATIONS.restart] ?? lastHandledRestart,
+    };
+  }
   const probe = await enter(resource, managed, workload, context, o);
-  return shown({ ...withItself(resource, probe, workload), findings: { ...probe.findings, isManaged: true } });
+  const replicas = replicasFound(managed, readyReplicas, problem);
+  return shown({
+    ...withItself(resource, probe, workload),
+    findings: { ...probe.findings, isManaged: true, replicas },
+  });
 }
 
-async function availabilityProblem(resource: NetworkResource, found: FoundStatefulSet, context: NetworkContext) {
-  const pods = context.known.childrenOf<FoundPod>(KINDS.Pod, resource);
+function replicasFound({ replicas: wanted }: ManagedNetwork, ready: number, problem: NetworkProblem | undefined) {
+  if (wanted === 1) return undefined;
+  const isGrowing = problem === undefined && ready < wanted;
+  const growing = passing("ControllerStarting", "the others are started when the first one is ready");
+  return { wanted, ready, problem: isGrowing ? growing : problem };
+}
+
+/** How many controllers there are; not said of one that is alone. */
+function replicaCounts({ replicas }: ManagedNetwork, { spec, status }: FoundStatefulSet) {
+  if (replicas === 1 && (spec?.replicas ?? 1) === 1) return {};
+  return { replicas: status?.replicas ?? 0, readyReplicas: status?.readyReplicas ?? 0 };
+}
+
+/** Why not all controllers are ready, or run as they are to. */
+async function availabilityProblem(
+  resource: NetworkResource,
+  found: FoundStatefulSet,
+  context: NetworkContext,
+): Promise<NetworkProblem | undefined> {
+  const all = context.known.childrenOf<FoundPod>(KINDS.Pod, resource);
+  const wanted = found.spec?.replicas ?? 1;
+  const pods = wanted > 1 ? all.filter((pod) => !isReady(pod)) : all;
   const problem = rolloutProblem(found, pods);
   if (problem === undefined) return undefined;
   const pod = pods.find(({ metadata }) => metadata.deletionTimestamp === undefined) ?? pods[0];
@@ -167,146 +170,6 @@ function withItself(resource: NetworkResource, probe: Probe, { address }: Deploy
     online: true,
   };
   return { ...probe, status: { ...probe.status, controllers: [itself] } };
-}
-
-interface DeployedController {
-  readonly found: FoundStatefulSet;
-  readonly address: HostPort;
-  /** The network's secret key, as its Secret has it. */
-  readonly secretKey: string;
-  readonly admin: SecretObject | undefined;
-}
-
-/** @throws NetworkProblemError when something has to come first; then nothing that depends on it was written */
-async function deploy(
-  resource: NetworkResource,
-  managed: ManagedNetwork,
-  context: NetworkContext,
-  o: ManagedParts,
-): Promise<DeployedController> {
-  const url = await databaseUrl(managed, context);
-  if (isUntried(resource)) {
-    const inputs = { image: o.controllerImage, configHash: "", hasCertificate: false };
-    await dryRunChild(resource, KINDS.StatefulSet, renderStatefulSet(resource, managed, inputs), context);
-  }
-  const secretKey = await ensureKey(resource, managed, context);
-  const admin = await ensureAdmin(resource, context);
-  const service = await ensureChild<KubeObject & FoundService>(
-    resource,
-    KINDS.Service,
-    renderService(resource, managed),
-    context,
-  );
-  const advertised = advertisedAddress(resource, managed, service);
-  if ("waiting" in advertised) throw new NetworkProblemError({ ...advertised.waiting, isStalled: false });
-  const { address } = advertised;
-  const hasCertificate = await ensureCertificate(resource, managed, address.host, context);
-  const host = serviceHost(resource, managed.exposure.clusterDomain);
-  const file = renderControllerFile(managed, { address, serviceHost: host, hasCertificate });
-  if ("problem" in file) throw new NetworkProblemError(stalled(file.problem.reason, file.problem.message));
-
-  // Before the file: a volume that may not grow leaves that as it is.
-  const claim = renderClaim(resource, managed, volumeSize(resource, managed, context));
-  if (claim !== undefined) await ensureChild(resource, KINDS.PersistentVolumeClaim, claim, context);
-  await ensureChild(resource, KINDS.ConfigMap, renderConfigMap(resource, file.text), context);
-  // Keyed, so that the hash does not confirm a guessed URL.
-  const urlHash = url && createHmac("sha256", secretKey).update(url).digest("hex");
-  const inputs = {
-    image: o.controllerImage,
-    configHash: hashOf([file.hash, urlHash]),
-    hasCertificate,
-  };
-  const found = await ensureChild<KubeObject & FoundStatefulSet>(
-    resource,
-    KINDS.StatefulSet,
-    renderStatefulSet(resource, managed, inputs),
-    context,
-  );
-  return { found, address, secretKey, admin };
-}
-
-/** A volume that a user has made larger stays so: none shrinks. Undefined: as in the spec. */
-function volumeSize(
-  resource: NetworkResource,
-  { database: { embedded } }: ManagedNetwork,
-  { known }: NetworkContext,
-): string | undefined {
-  const { namespace } = resource.metadata;
-  const found = known.child<FoundClaim>(KINDS.PersistentVolumeClaim, namespace, childNames(resource).data);
-  const there = found?.spec?.resources?.requests?.storage;
-  return (amountOf(there) ?? 0) > (amountOf(embedded?.size) ?? 0) ? there : undefined;
-}
-
-async function databaseUrl({ database: { urlSecretRef } }: ManagedNetwork, context: NetworkContext) {
-  if (urlSecretRef === undefined) return undefined;
-  const { name, key } = urlSecretRef;
-  const holder = await context.read<SecretObject>(KINDS.Secret, name);
-  const found = namedValue(holder, { kind: "Secret", name, key, use: "the URL of the database" });
-  if ("problem" in found) throw new NetworkProblemError(found.problem);
-  try {
-    parseDatabaseUrl(found.value.trim());
-    return found.value;
-  } catch (error) {
-    const message = `the key ${key} of the Secret ${name} should hold ${(error as Error).message}, and nothing else`;
-    throw new NetworkProblemError(stalled("InvalidDatabaseUrl", message));
-  }
-}
-
-const SECRET_KEY = "secret.key";
-
-/** The key under which the database is sealed: made once. Where there was a database already, another key would be of no use. */
-async function ensureKey(resource: NetworkResource, managed: ManagedNetwork, context: NetworkContext): Promise<string> {
-  const names = childNames(resource);
-  const use = "the secret key of the network";
-  const present = await readKept(resource, names.key, context);
-  if (present === undefined && (await hasData(resource, managed, context))) {
-    const message = `the Secret ${names.key} with the secret key of the network is gone, and the network's data is still there: restore the Secret from your copy of it. Without it the data is lost: to start again, delete this Network and ${managed.database.embedded === undefined ? "empty the database" : `the PersistentVolumeClaim ${names.data}`}`;
-    throw new NetworkProblemError(stalled("SecretKeyLost", message));
-  }
-  // What was read is not read again: between two looks the Secret could go, and another key be made.
-  const secret = present ?? (await createSecret(resource, names.key, { [SECRET_KEY]: newSecretKey() }, context));
-  if (present === undefined) {
-    const note = `the Secret ${names.key} has the key that the network's data is sealed with: keep a copy, without it a backup is worth nothing`;
-    context.recordEvent({ type: "Normal", reason: "SecretKeyMade", action: "Create", note });
-  }
-  const found = namedValue(secret, { kind: "Secret", name: names.key, key: SECRET_KEY, use });
-  if ("problem" in found) throw new NetworkProblemError(found.problem);
-  return found.value;
-}
-
-/** A user's own Secret keeps the user's marks. */
-async function readKept(resource: NetworkResource, name: string, context: NetworkContext) {
-  const secret = await context.read<SecretObject>(KINDS.Secret, name);
-  if (secret !== undefined && isChild(secret, resource)) {
-    await markKept(KINDS.Secret, secret, ownerName(resource), context);
-  }
-  return secret;
-}
-
-async function hasData(resource: NetworkResource, managed: ManagedNetwork, { client, signal }: NetworkContext) {
-  if (resource.status.configHash !== undefined) return true;
-  if (managed.database.embedded === undefined) return false;
-  const { namespace } = resource.metadata;
-  const ref = { kind: KINDS.PersistentVolumeClaim, namespace, name: childNames(resource).data };
-  return (await client.get(ref, { signal })) !== undefined;
-}
-
-/** The first administrator. Once the controller runs, the operator does not need the Secret. */
-async function ensureAdmin(resource: NetworkResource, context: NetworkContext): Promise<SecretObject | undefined> {
-  const { admin } = childNames(resource);
-  const present = await readKept(resource, admin, context);
-  if (resource.status.configHash !== undefined) return present;
-  const credentials = { username: DEFAULT_ADMIN, password: newPassword() };
-  const secret = present ?? (await createSecret(resource, admin, credentials, context));
-  if (present === undefined) {
-    const note = `the Secret ${admin} has the name and password of the first administrator`;
-    context.recordEvent({ type: "Normal", reason: "AdminMade", action: "Create", note });
-  }
-  for (const key of ["username", "password"]) {
-    const found = namedValue(secret, { kind: "Secret", name: admin, key, use: "the first administrator" });
-    if ("problem" in found) throw new NetworkProblemError(found.problem);
-  }
-  return secret;
 }
 
 /** Finds out what to trust, publishes it, logs in, and lets the network be used. */

@@ -1,164 +1,24 @@
 import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../../../kube/kinds.ts";
 import { managedNetwork } from "../testing/managed.ts";
-import { renderCertificate, renderClaim, renderConfigMap, renderService, renderStatefulSet } from "./children.ts";
+import {
+  renderCertificate,
+  renderClaim,
+  renderConfigMap,
+  renderDisruptionBudget,
+  renderReplicaService,
+  renderService,
+} from "./children.ts";
 import { isChild } from "./names.ts";
 
 type Json = Readonly<Record<string, unknown>>;
-interface PodTemplate {
-  readonly metadata: { readonly labels: Json; readonly annotations: Json };
-  readonly spec: Json & {
-    readonly containers: readonly Json[];
-    readonly initContainers: readonly Json[];
-    readonly volumes: readonly Json[];
-    readonly securityContext: Json;
-  };
-}
-
-const INPUTS = { image: "sallyport/controller:1", configHash: "abc", hasCertificate: false };
 const specOf = (object: KubeObject | undefined): Json => (object as unknown as { readonly spec: Json }).spec;
-
-function podOf(changes: Json = {}, inputs: Partial<typeof INPUTS> = {}, annotations = {}): PodTemplate {
-  const { resource, managed } = managedNetwork(changes, annotations);
-  return specOf(renderStatefulSet(resource, managed, { ...INPUTS, ...inputs })).template as PodTemplate;
-}
-
-describe("the pod of a managed controller", () => {
-  test("meets the restricted Pod Security Standard", () => {
-    const { spec } = podOf();
-    expect(spec).toMatchObject({
-      automountServiceAccountToken: false,
-      securityContext: {
-        runAsNonRoot: true,
-        runAsUser: 65_532,
-        fsGroup: 65_532,
-        seccompProfile: { type: "RuntimeDefault" },
-      },
-    });
-    for (const container of [...spec.containers, ...spec.initContainers]) {
-      expect(container.securityContext).toEqual({
-        allowPrivilegeEscalation: false,
-        readOnlyRootFilesystem: true,
-        capabilities: { drop: ["ALL"] },
-      });
-      expect(container.terminationMessagePolicy).toBe("FallbackToLogsOnError");
-    }
-    for (const { name, ...volume } of spec.volumes) {
-      expect(["configMap", "secret", "persistentVolumeClaim", "emptyDir"]).toContain(Object.keys(volume)[0]);
-      expect(name).toBeDefined();
-    }
-  });
-
-  test("leaves to the platform what the spec takes away", () => {
-    const securityContext = { runAsUser: null, runAsGroup: null, fsGroup: null };
-    expect(podOf({ template: { spec: { securityContext } } }).spec.securityContext).toEqual({
-      runAsNonRoot: true,
-      fsGroupChangePolicy: "OnRootMismatch",
-      seccompProfile: { type: "RuntimeDefault" },
-    });
-  });
-
-  test("runs subcommands of the program, with every secret in a file", () => {
-    const { spec } = podOf();
-    expect(spec.initContainers.map(({ args }) => args)).toEqual([
-      ["init", "--config", "/etc/sallyport/controller/controller.yml"],
-    ]);
-    expect(spec.containers.map(({ args, command }) => [args, command])).toEqual([
-      [["run", "/etc/sallyport/controller/controller.yml"], undefined],
-    ]);
-    expect(JSON.stringify(spec)).not.toMatch(/secretKeyRef|valueFrom/);
-    const mounted = (container: Json | undefined) =>
-      ((container?.volumeMounts ?? []) as Json[]).map(({ name }) => name);
-    expect(mounted(spec.initContainers[0])).toContain("admin");
-    expect(mounted(spec.containers[0])).not.toContain("admin");
-  });
-
-  test("makes the network with the type of key that the spec names", () => {
-    const argsOf = (changes: object) => podOf(changes as Json).spec.initContainers.map(({ args }) => args);
-    expect(argsOf({ keyType: "rsa" })).toEqual([
-      ["init", "--config", "/etc/sallyport/controller/controller.yml", "--key-type", "rsa"],
-    ]);
-    // As before the field was there: controllers do not restart.
-    expect(argsOf({ keyType: "ec" })).toEqual(argsOf({}));
-  });
-
-  test("every mount has its volume, and every volume is mounted", () => {
-    for (const changes of [{}, { database: { urlSecretRef: { name: "db", key: "uri" } } }]) {
-      const { spec } = podOf(changes, { hasCertificate: true });
-      const mounted = [...spec.containers, ...spec.initContainers].flatMap(({ volumeMounts }) =>
-        (volumeMounts as Json[]).map(({ name }) => name),
-      );
-      expect([...new Set(mounted)].sort()).toEqual(spec.volumes.map(({ name }) => name).sort());
-    }
-  });
-
-  test("keeps an embedded database on a claim, and nothing of one elsewhere", () => {
-    const volume = (changes: Json) => podOf(changes).spec.volumes.find(({ name }) => name === "data");
-    expect(volume({})).toEqual({ name: "data", persistentVolumeClaim: { claimName: "main-controller-data" } });
-    const elsewhere = { database: { urlSecretRef: { name: "db", key: "uri" } } };
-    expect(volume(elsewhere)).toEqual({ name: "data", emptyDir: {} });
-    const { resource, managed } = managedNetwork(elsewhere);
-    expect(renderClaim(resource, managed)).toBeUndefined();
-  });
-
-  test("has what the template adds; the operator's own labels and mounts stay", () => {
-    const template = {
-      metadata: { labels: { team: "net", "app.kubernetes.io/instance": "x" }, annotations: { note: "n" } },
-      spec: {
-        nodeSelector: { disk: "fast" },
-        resources: { requests: { cpu: "1" } },
-        env: [{ name: "TZ", value: "UTC" }],
-        volumes: [{ name: "extra", emptyDir: {} }],
-        volumeMounts: [{ name: "extra", mountPath: "/extra" }],
-        containers: [{ name: "side", image: "side:1" }],
-        securityContext: { fsGroup: 1 },
-      },
-    };
-    const { metadata, spec } = podOf({ template, image: "mine:2", imagePullSecrets: [{ name: "pull" }] });
-    expect(metadata.labels).toMatchObject({ team: "net", "app.kubernetes.io/instance": "main" });
-    expect(metadata.annotations).toEqual({ note: "n", "sallyport.dev/config-hash": "abc" });
-    expect(spec).toMatchObject({ nodeSelector: { disk: "fast" }, imagePullSecrets: [{ name: "pull" }] });
-    expect(spec.securityContext).toMatchObject({ runAsNonRoot: true, fsGroup: 1 });
-    expect(spec).not.toHaveProperty("env");
-    expect(spec.containers.map(({ name, image }) => [name, image])).toEqual([
-      ["controller", "mine:2"],
-      ["side", "side:1"],
-    ]);
-    expect(spec.containers[0]).toMatchObject({ env: [{ name: "TZ" }], resources: { requests: { cpu: "1" } } });
-  });
-
-  test("in the network of its node knows the names of the cluster, unless it is told otherwise", () => {
-    const policy = (spec: object) => podOf({ template: { spec } }).spec.dnsPolicy;
-    expect(policy({})).toBeUndefined();
-    expect(policy({ hostNetwork: true })).toBe("ClusterFirstWithHostNet");
-    expect(policy({ hostNetwork: true, dnsPolicy: "Default" })).toBe("Default");
-  });
-
-  test("keeps a restart that the template asks for, until the resource asks for another", () => {
-    const annotations = { "sallyport.dev/restart-requested-at": "mine" };
-    const template = { metadata: { annotations } };
-    const shown = (own = {}) => podOf({ template }, {}, own).metadata.annotations;
-    expect(shown()).toMatchObject(annotations);
-    expect(shown({ "sallyport.dev/restart-requested-at": "1" })).toMatchObject({
-      "sallyport.dev/restart-requested-at": "1",
-    });
-  });
-
-  test("changes with the hash, with a restart that is asked for, and with nothing else", () => {
-    const text = (...args: Parameters<typeof podOf>) => JSON.stringify(podOf(...args));
-    expect(text({ retention: "Delete" })).toBe(text());
-    expect(text({ exposure: { annotations: { a: "b" } } })).toBe(text());
-    expect(text({}, { configHash: "def" })).not.toBe(text());
-    expect(text({}, {}, { "sallyport.dev/restart-requested-at": "1" })).not.toBe(text());
-    expect(text({}, {}, { "sallyport.dev/reconcile-requested-at": "1" })).toBe(text());
-  });
-});
 
 describe("the other objects of a managed Network", () => {
   const { resource, managed } = managedNetwork();
 
   test("go with it, but for the volume", () => {
-    for (const object of [renderService(resource, managed), renderConfigMap(resource, "v: 1")]) {
+    for (const object of [renderService(resource, managed), renderConfigMap(resource, { "controller.yml": "v: 1" })]) {
       expect(object.metadata.ownerReferences).toEqual([
         expect.objectContaining({ kind: "Network", name: "main", uid: "u1", controller: true }),
       ]);
@@ -173,7 +33,7 @@ describe("the other objects of a managed Network", () => {
   test("what another client has made is no child", () => {
     const owner = { apiVersion: "v1", kind: "Network", name: "main", uid: "other", controller: true };
     const object = (metadata: object) => ({ apiVersion: "v1", kind: "Secret", metadata: { name: "a", ...metadata } });
-    const { labels } = renderConfigMap(resource, "").metadata;
+    const { labels } = renderConfigMap(resource, {}).metadata;
     expect(isChild(object({}), resource)).toBe(false);
     expect(isChild(object({ labels, ownerReferences: [owner] }), resource)).toBe(false);
     expect(isChild(object({ labels: { ...labels, "sallyport.dev/owner-name": "x" } }), resource)).toBe(false);
@@ -205,5 +65,50 @@ describe("the other objects of a managed Network", () => {
     expect(specOf(renderCertificate(given.resource, given.managed, "192.0.2.1"))).toMatchObject({
       ipAddresses: ["192.0.2.1"],
     });
+  });
+});
+
+describe("the objects of several controllers", () => {
+  const several = (exposure: object = {}, replicas = 3) =>
+    managedNetwork({ replicas, database: { urlSecretRef: { name: "db", key: "uri" } }, exposure });
+
+  test("a Service leads to one of them, ready or not", () => {
+    const { resource, managed } = several({ type: "NodePort", hostname: "n.example", nodePort: 30_000 });
+    const service = renderReplicaService(resource, managed, 1);
+    expect(service.metadata.name).toBe("main-controller-1");
+    expect(isChild(service, resource)).toBe(true);
+    expect(specOf(service)).toMatchObject({
+      type: "NodePort",
+      publishNotReadyAddresses: true,
+      selector: {
+        "app.kubernetes.io/instance": "main",
+        "statefulset.kubernetes.io/pod-name": "main-controller-1",
+      },
+      ports: [{ name: "api", port: 1280, targetPort: "api", nodePort: 30_002 }],
+    });
+    expect(specOf(renderService(resource, managed))).toMatchObject({ ports: [{ nodePort: 30_000 }] });
+  });
+
+  test("annotations with the shared name get the controller's own", () => {
+    const annotations = { "external-dns.alpha.kubernetes.io/hostname": "main.example", "example.com/internal": "true" };
+    const { resource, managed } = several({
+      ...{ type: "LoadBalancer", hostname: "{name}.example", replicaHostname: "{name}-{ordinal}.example" },
+      annotations,
+    });
+    expect(renderService(resource, managed).metadata.annotations).toEqual(annotations);
+    expect(renderReplicaService(resource, managed, 0).metadata.annotations).toEqual({
+      "external-dns.alpha.kubernetes.io/hostname": "main-0.example",
+      "example.com/internal": "true",
+    });
+  });
+
+  test("nodes are drained of one at a time; one alone keeps no node", () => {
+    const { resource, managed } = several();
+    expect(specOf(renderDisruptionBudget(resource, managed))).toMatchObject({
+      maxUnavailable: 1,
+      selector: { matchLabels: { "app.kubernetes.io/instance": "main" } },
+    });
+    const one = several({}, 1);
+    expect(renderDisruptionBudget(one.resource, one.managed)).toBeUndefined();
   });
 });

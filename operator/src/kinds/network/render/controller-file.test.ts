@@ -45,6 +45,26 @@ describe("the controller's file", () => {
     expect(text).not.toContain("dir:");
   });
 
+  test("says which of several controllers it is for, and where that is reached", () => {
+    const { managed } = managedNetwork({ database: { urlSecretRef: { name: "db", key: "uri" } }, replicas: 2 });
+    const parts = { address, serviceHost: "ctrl.example", hasCertificate: false };
+    const own = (replica: Parameters<typeof renderControllerFile>[1]["replica"]) =>
+      readControllerConfig(
+        textOf(renderControllerFile(managed, replica === undefined ? parts : { ...parts, replica })),
+      );
+    const place = { advertise: { host: "c-1.example", port: 443 } };
+    const { config, warnings } = own({ id: "controller-1", address: place.advertise });
+    expect(warnings).toEqual([]);
+    expect(config.replica).toMatchObject({ id: "controller-1", api: place, ctrl: place });
+    expect(config.api).toMatchObject({ advertise: address, drain: 5_000 });
+    const alone = own({ id: "controller" }).config;
+    expect(alone.replica).toMatchObject({ id: "controller", api: {}, ctrl: {} });
+    expect(alone.api.drain).toBe(0);
+    expect(withOverrides({ replica: { id: "mine" } })).toEqual({
+      problem: { reason: "InvalidConfig", message: expect.stringContaining("overrides.replica") },
+    });
+  });
+
   test("lets routers have certificates for the host that node ports are reached at, and for no other", () => {
     const shared = (exposure: object) => readControllerConfig(textOf(render({ exposure }))).config.edge.enrollment;
     expect(shared({ type: "NodePort", hostname: "nodes.example" }).sharedHosts).toEqual(["ctrl.example"]);

@@ -17,6 +17,7 @@ const PROTECTED = [
   "api.bind",
   "api.advertise",
   "ctrl",
+  "replica",
   "database.dir",
   "database.url",
   "database.urlFile",
@@ -39,7 +40,18 @@ interface FileParts {
   /** Name of the Service: the operator logs in under it, whatever name is advertised. */
   readonly serviceHost: string;
   readonly hasCertificate: boolean;
+  /** The process with the file, where there may be several. */
+  readonly replica?: FileReplica;
 }
+
+interface FileReplica {
+  readonly id: string;
+  /** Leads to this process alone; undefined while it is the only one. */
+  readonly address?: HostPort | undefined;
+}
+
+/** One of several serves on for so long after it was told to stop: until then clients may still be sent to it. */
+const DRAIN = "5s";
 
 /** Renders `controller.yml`: equal inputs give equal bytes, and nothing that the controller would refuse or ignore is written. */
 export function renderControllerFile(managed: ManagedNetwork, o: FileParts): ControllerFile {
@@ -90,7 +102,7 @@ const invalid = (message: string): ControllerFile => ({ problem: { reason: "Inva
 /** Fields without a value do not come into the file. */
 function baseOf(
   { port, database, exposure, allowedOrigins, oidc }: ManagedNetwork,
-  { address, hasCertificate }: FileParts,
+  { address, hasCertificate, replica }: FileParts,
 ): Json {
   const place = { bind: `0.0.0.0:${port}`, advertise: formatHostPort(address) };
   const { folder } = PATHS.certificate;
@@ -98,13 +110,16 @@ function baseOf(
   const store = database.embedded === undefined ? { urlFile: PATHS.database.file } : { dir: PATHS.data.database };
   // Whatever is reached by node ports is reached at the nodes' names: routers, too.
   const enrollment = exposure.type === "NodePort" ? { sharedHosts: [address.host] } : undefined;
+  const own = replica?.address && { advertise: formatHostPort(replica.address) };
   return {
     v: 1,
+    replica: replica && { id: replica.id, api: own, ctrl: own },
     edge: enrollment === undefined && oidc === undefined ? undefined : { enrollment, oidc },
     api: {
       ...place,
       serverCertificates: hasCertificate ? [certificate] : undefined,
       web: allowedOrigins && { allowedOrigins },
+      drain: own && DRAIN,
     },
     ctrl: place,
     database: { ...store, snapshots: PATHS.data.snapshots },

@@ -106,14 +106,41 @@ const oidc = struct("Logins by OIDC, with which programs of OpenZiti 2.x and web
   postLogoutUris: redirects("The same for logouts, besides <origin>/auth/logout."),
 });
 
+/** What several controllers need that one does not. */
+const REPLICA_RULES: readonly CelRule[] = [
+  {
+    rule: "self.replicas == 1 || has(self.database.urlSecretRef)",
+    message:
+      "more than one replica need database.urlSecretRef: the embedded database belongs to one controller. Move the data into a PostgreSQL of your own, in a new Network",
+    fieldPath: ".replicas",
+  },
+  {
+    rule: "self.replicas == 1 || self.exposure.type == 'NodePort' || !has(self.exposure.hostname) || has(self.exposure.replicaHostname)",
+    message:
+      "more than one replica with exposure.hostname need exposure.replicaHostname: routers connect to each controller at an address of its own, such as ctrl-{ordinal}.example.com",
+    reason: "FieldValueRequired",
+    fieldPath: ".exposure.replicaHostname",
+  },
+  {
+    rule: "self.replicas == 1 || self.exposure.type != 'NodePort' || !has(self.exposure.port) || (has(self.exposure.replicaHostname) && self.exposure.replicaHostname.contains('{ordinal}'))",
+    message:
+      "more than one replica of type NodePort with exposure.port need {ordinal} in exposure.replicaHostname: otherwise all of them have one address",
+    reason: "FieldValueRequired",
+    fieldPath: ".exposure.replicaHostname",
+  },
+  {
+    rule: "self.replicas == 1 || !has(self.exposure.nodePort) || self.exposure.nodePort + self.replicas <= 65535",
+    message: "exposure.nodePort leaves no room for the ports of all replicas",
+    fieldPath: ".exposure.nodePort",
+  },
+];
+
 const managed = struct(
   "A network whose controller the operator runs.",
   {
-    replicas: integer("Number of controllers.", {
-      min: 1,
-      max: 9,
-      rules: [{ rule: "self == 1", message: "only 1 is possible: controllers cannot share a network yet" }],
-    }).default(1),
+    replicas: integer("Number of controllers. More than one need database.urlSecretRef.", { min: 1, max: 5 }).default(
+      1,
+    ),
     database: struct(
       "The database of the network.",
       {
@@ -137,7 +164,23 @@ const managed = struct(
         "Name in certificates and enrollment tokens. It must resolve inside and outside the cluster. The operator fills in {name} and {namespace}. Default: the Service's name.",
       hostnamePattern: hostnamePattern("name", "namespace"),
       port: "Advertised port. Default: port.",
-      nodePort: "Node port. Default: assigned by the cluster.",
+      nodePort:
+        "Node port. With several controllers, the following ones are those of the single controllers. Default: assigned by the cluster.",
+      more: {
+        fields: {
+          replicaHostname: text(
+            "Name of one of several controllers, in place of hostname, at which routers connect to it. The operator fills in {name}, {namespace} and {ordinal}, which counts from 0. Default: the name of the controller's Service; with NodePort: hostname.",
+            { min: 1, max: 253, pattern: hostnamePattern("name", "namespace", "ordinal") },
+          ).optional(),
+        },
+        rules: [
+          {
+            rule: "!has(self.replicaHostname) || self.type == 'NodePort' || self.replicaHostname.contains('{ordinal}')",
+            message: "replicaHostname needs {ordinal}: routers connect to each controller at an address of its own",
+            fieldPath: ".replicaHostname",
+          },
+        ],
+      },
     }).prefault({ type: "ClusterIP" }),
     certificates: struct("The certificate of the API. The network's own authority always stays with the controller.", {
       issuerRef: struct("An issuer of cert-manager. Default: the network's own authority.", {
@@ -184,6 +227,7 @@ const managed = struct(
       message: "keyType is immutable: create another Network",
       fieldPath: ".keyType",
     },
+    ...REPLICA_RULES,
   ],
 );
 
@@ -235,6 +279,8 @@ const status = struct("What the operator found and did.", {
     max: 16,
   }).optional(),
   adminSecretName: text("Secret with the first administrator of a managed network.", { max: 253 }).optional(),
+  replicas: integer("Number of a managed network's controllers that have a pod.").optional(),
+  readyReplicas: integer("Number of a managed network's controllers with a ready pod.").optional(),
   configHash: text("Hash of the file that a managed controller was last started with.", { max: 64 }).optional(),
   lastHandledRestart: text("The last value of the annotation sallyport.dev/restart-requested-at acted on.", {
     max: 256,
@@ -249,6 +295,12 @@ export const networkDefinition = defineKind({
   status,
   rules: [shortName(40), { ...serviceName, rule: `has(self.spec.external) || ${serviceName.rule}` }],
   columns: [
+    {
+      name: "Controllers",
+      type: "integer",
+      description: "Controllers of a managed network that are ready.",
+      jsonPath: ".status.readyReplicas",
+    },
     {
       name: "Version",
       type: "string",

@@ -114,6 +114,9 @@ const SELECTOR_REFUSALS = SELECTORS.flatMap(([kind, fields]) =>
 
 /** The spec of a Network that the operator runs. */
 const managed = (changes: Spec): Spec => ({ external: null, managed: changes });
+/** The same with several controllers on a database of the user's. */
+const replicated = (replicas: number, exposure: Spec = {}): Spec =>
+  managed({ replicas, database: { urlSecretRef: { name: "db", key: "url" } }, exposure });
 const embedded = (size: string): Spec => managed({ database: { embedded: { size } } });
 
 // biome-ignore format: a table
@@ -140,7 +143,14 @@ const NETWORK_REFUSALS: readonly Refusal[] = [
   rule("Network", "spec.requestTimeout", "must be at most 5m", { requestTimeout: "6m" }),
   bound("Network", "spec.requestTimeout", "pattern", { requestTimeout: "15" }),
   bound("Network", "spec.maxRequestsPerSecond", "minimum 1", { maxRequestsPerSecond: 0 }),
-  rule("Network", "spec.managed.replicas", "only 1 is possible", managed({ replicas: 2 })),
+  rule("Network", "spec.managed", "the embedded database belongs to one controller", managed({ replicas: 2 })),
+  bound("Network", "spec.managed.replicas", "minimum 1", replicated(0)),
+  bound("Network", "spec.managed.replicas", "maximum 5", replicated(6)),
+  rule("Network", "spec.managed", "with exposure.hostname need exposure.replicaHostname", replicated(2, { hostname: "ctrl.example.com" })),
+  rule("Network", "spec.managed", "otherwise all of them have one address", replicated(2, { type: "NodePort", hostname: "nodes.example.com", port: 443 })),
+  rule("Network", "spec.managed", "leaves no room for the ports", replicated(3, { type: "NodePort", hostname: "nodes.example.com", nodePort: 65_533 })),
+  rule("Network", "spec.managed.exposure", "replicaHostname needs {ordinal}", replicated(2, { hostname: "ctrl.example.com", replicaHostname: "ctrl-{name}.example.com" })),
+  bound("Network", "spec.managed.exposure.replicaHostname", "pattern", replicated(2, { replicaHostname: "{ordinals}.example.com" })),
   rule("Network", "spec.managed.database", "exactly one of embedded, urlSecretRef", managed({ database: {} })),
   rule("Network", "spec.managed.database", "exactly one of embedded, urlSecretRef", managed({
     database: { embedded: {}, urlSecretRef: { name: "db", key: "url" } },
