@@ -8,7 +8,7 @@
 #   scripts/install-tools.sh kubernetes         the folder with kube-apiserver, kubelet, kubectl, …, built from e2e/cluster/programs/go.mod
 #   scripts/install-tools.sh etcd               the folder with etcd (its program is called server), built from the same
 #   scripts/install-tools.sh coredns | pod | health  the program of e2e/cluster/programs/{coredns,pod,health}
-#   scripts/install-tools.sh gitops-crds        a folder with the CRDs of Flux and Argo CD, as they are in their Go modules
+#   scripts/install-tools.sh gitops-crds        a folder with the CRDs of Flux, Argo CD and CloudNativePG, as they are in their Go modules
 #   scripts/install-tools.sh helm | kubeconform  the program, built from e2e/cluster/programs and its folder kubeconform
 #   scripts/install-tools.sh nfpm               the program that makes Debian and RPM packages, built from scripts/release/standalone/nfpm/go.mod
 #   scripts/install-tools.sh minisign | rpm | pgbouncer  the program: the system's, else the one of Debian's packages
@@ -135,13 +135,14 @@ nfpm() {
 # The modules are only unpacked: nothing of them is built.
 gitops_crds() {
   local pins="github.com/fluxcd/source-controller@v1.7.0/config/crd/bases github.com/fluxcd/kustomize-controller@v1.7.3/config/crd/bases
-    github.com/fluxcd/helm-controller@v1.4.0/config/crd/bases github.com/argoproj/argo-cd/v3@v3.2.0/manifests/crds"
+    github.com/fluxcd/helm-controller@v1.4.0/config/crd/bases github.com/argoproj/argo-cd/v3@v3.2.0/manifests/crds
+    github.com/cloudnative-pg/cloudnative-pg@v1.27.1/config/crd/bases"
   local folder pin module version unpacked
   folder="$cache/gitops-crds-$(echo "$pins" | cksum | cut -d ' ' -f 1)"
   exec 9>"$cache/gitops-crds.lock"
   if command -v flock >/dev/null; then flock 9; fi
   if [ ! -d "$folder" ]; then
-    command -v go >/dev/null || { echo "the CRDs of Flux and Argo CD are in Go modules, and there is no 'go' on the PATH" >&2; exit 3; }
+    command -v go >/dev/null || { echo "the CRDs of Flux, Argo CD and CloudNativePG are in Go modules, and there is no 'go' on the PATH" >&2; exit 3; }
     rm -rf "$folder.new"
     mkdir -p "$folder.new"
     for pin in $pins; do

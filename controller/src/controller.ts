@@ -264,8 +264,12 @@ export async function startController(options: ControllerOptions): Promise<Contr
       log,
     });
     const readiness = new Readiness({
-      ...{ replica: store.replica, outage: store.outage },
-      isOtherMember: () => isAnyMember(replicas.replicas().filter(({ id }) => id !== pki.controllerId)),
+      replica: store.replica,
+      isOtherMember: () =>
+        isAnyMember({
+          others: replicas.replicas().filter(({ id }) => id !== pki.controllerId),
+          networkFingerprint: fingerprint(pki.networkCertificate),
+        }),
     });
     const http = await startHttp({
       port: apiPort,

@@ -1,4 +1,7 @@
-/** The layouts of examples/gitops: Argo CD's health check as its interpreter runs it, and every manifest against the CRDs of Flux, Argo CD and ours. */
+/**
+ * The layouts of examples/gitops: Argo CD's health check as its interpreter runs it, and every manifest against the CRDs of Flux, Argo CD and ours. Also
+ * examples/cloudnative-pg against the CRDs that it needs.
+ */
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -194,6 +197,15 @@ describe.skipIf(crds === undefined)("the layout on an API server", { timeout: 24
       for (const line of said.trim().split("\n")) expect(line).toMatch(/ serverside-applied \(server dry run\)$/);
     },
   );
+
+  test("takes the network on a PostgreSQL of CloudNativePG", async () => {
+    const folder = join(ROOT, "examples/cloudnative-pg");
+    await scene.cluster.kubectl(["apply", "--server-side", "-f", join(folder, "namespace.yaml")]);
+    const said = await scene.cluster.kubectl(["apply", ...dryRun, "-k", folder]);
+    for (const line of said.trim().split("\n")) expect(line).toMatch(/ serverside-applied \(server dry run\)$/);
+    expect(said).toContain("cluster.postgresql.cnpg.io/overlay-db");
+    expect(said).toContain("network.sallyport.dev/main");
+  });
 
   test.each(["flux/layers.yaml", ...FILES.filter((file) => file.startsWith("argocd/"))])("takes %s", async (file) => {
     const said = await scene.cluster.kubectl(["apply", ...dryRun, "-f", join(EXAMPLE, file)]);

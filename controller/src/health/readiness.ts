@@ -10,16 +10,15 @@ const FRESH_MS = 2_000;
 interface ReadinessParts {
   /** This process among those on the database. */
   readonly replica: { readonly isShared: boolean; readonly isTold: boolean };
-  /** Since when the database is unavailable. */
-  readonly outage: { readonly since: Date | undefined };
   /** Is another controller one of those that share the database now? */
   readonly isOtherMember: () => Promise<boolean>;
   readonly now?: () => number;
 }
 
 /**
- * Whether a load balancer should send requests to this process. It takes one out that stops, or that does not know what the others write. Without the
- * database it takes one out only if another one has it: that none answers is worse than that all answer 503. Source: docs/protocol/replicas.md, "Readiness".
+ * Whether a load balancer should send requests to this process. It takes one out that stops, and one that does not know what the others write, because it
+ * catches up or has no database. If no other one knows it either, it stays in: that none answers is worse than that all answer 503. Source:
+ * docs/protocol/replicas.md, "Readiness".
  */
 export class Readiness {
   readonly #parts: ReadinessParts;
@@ -44,11 +43,8 @@ export class Readiness {
   /** Why no request should come; undefined when they should. */
   async problem(): Promise<string | undefined> {
     if (this.#isStopping) return "stopping";
-    if (this.isMember) return undefined;
-    if (this.#parts.outage.since === undefined) return "reading what the other controllers have written";
-    return (await this.#isOtherMember())
-      ? "the database cannot be used here, and another controller uses it"
-      : undefined;
+    if (this.isMember || !(await this.#isOtherMember())) return undefined;
+    return "what the other controllers write is not known here";
   }
 
   #isOtherMember(): Promise<boolean> {
