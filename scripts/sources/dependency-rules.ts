@@ -40,7 +40,7 @@ const OPERATOR_PURE = [
 ];
 
 /** Parts of the operator's layers that are functions from values to values, and that plans may call. */
-const CHILD_PLANS = ["intent", "json-value", "owner-marks", "workload"].map(
+const CHILD_PLANS = ["intent", "json-value", "owner-marks", "spread", "workload"].map(
   (name) => `operator/src/children/${name}.ts`,
 );
 const KUBE_VALUES = ["operator/src/kube/kinds.ts", "operator/src/kube/formats.ts"];

@@ -83,7 +83,7 @@ export async function initNetwork(command: InitCommand, { env, say, log }: Comma
   };
   const others = config.replica.id !== undefined && location.embedded === undefined;
   if (others && (await isMade({ ...location, log }, secrets))) {
-    // The others may be at work, so the database is nobody's alone.
+    // The others may be at work: their database is not taken from them.
     for (const what of [describeDatabase(location), KEYS, KEPT_ADMIN]) report(false, what);
   } else {
     await makeInDatabase(await openStore({ ...location, log }));

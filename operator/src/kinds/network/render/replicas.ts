@@ -21,7 +21,7 @@ export function ordinalOf({ metadata: { name } }: KubeObject, resource: NetworkR
 /** Id in the network. The first one has that of a controller that is alone: what routers know of it stays right when others come. */
 export const replicaId = (ordinal: number): string => (ordinal === 0 ? "controller" : `controller-${ordinal}`);
 
-/** Key of the ConfigMap with what the file has in common, and of a network with one controller for ever. */
+/** Key of the ConfigMap with what all files have in common: the whole file of a controller that stays alone. */
 export const SHARED_FILE = "controller.yml";
 
 /** Key of the ConfigMap with the file of one controller; Kubernetes fills in the variable. */
