@@ -339,6 +339,8 @@ export interface FabricModel {
   // API sessions and sessions
   /** Up to `limit` fully authenticated sessions with an id greater (as text, byte order) than `afterId`, in id order. */
   apiSessionsAfter(afterId: string, limit: number): Promise<readonly ApiSessionRecord[]>;
+  /** Resolves when `onChange` has told everything that was committed before this call, by other controllers too. A handler must not wait for it. */
+  changesRead(): Promise<void>;
   /** Notes activity for the known tokens (batched writes are fine) and returns the tokens that are unknown. */
   touchApiSessions(tokens: readonly string[]): Promise<readonly string[]>;
   /** Those of `tokens`, or ids, that are no session any more. `id`: what the router gave is one. */

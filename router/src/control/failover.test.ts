@@ -7,6 +7,7 @@ import {
   capabilityMask,
   ctrlPb,
   decodeControl,
+  EdgeCtrlHeader,
   EdgeCtrlType,
   edgeCtrlPb,
   encodeControl,
@@ -55,6 +56,40 @@ const faultOf = async () => {
   const { body, headers } = await second.next(ControlType.Fault);
   return { ...decodeControl(ctrlPb.FaultSchema, body), owner: headers.getString(ControlHeader.CircuitOwner) };
 };
+
+describe("a session that one controller announces while another one synchronises", () => {
+  it.each([
+    ["announces", false],
+    ["lists", true],
+  ])("stays known when only the one that %s it knows it", async (_, isFullState) => {
+    await connect();
+    const send = async (from: ScriptedController, ids: string[], state: object, isFull = true) =>
+      (await from.channel()).send({
+        contentType: EdgeCtrlType.ApiSessionAdded,
+        headers: new Headers()
+          .setString(EdgeCtrlHeader.SyncStrategyType, "instant")
+          .setString(EdgeCtrlHeader.SyncStrategyState, JSON.stringify(state)),
+        body: encodeControl(edgeCtrlPb.ApiSessionAddedSchema, {
+          isFullState: isFull,
+          apiSessions: ids.map((id) => ({ id, token: `token-${id}`, identityId: "i1" })),
+        }),
+      });
+    const found = async (id: string) =>
+      (await end.control.findApiSession(`token-${id}`, { timeoutMs: 10_000 }))?.id === id;
+    const gone: string[] = [];
+    end.control.onApiSessionRemoved(({ id }) => gone.push(id));
+    await send(first, ["stale"], {}, false);
+    expect(await found("stale")).toBe(true);
+    await send(first, ["m"], { id: "s1", sequence: 0, isLast: false });
+    expect(await found("m")).toBe(true);
+    await send(second, ["a"], { id: "s1", sequence: 0, isLast: false }, isFullState);
+    expect(await found("a")).toBe(true);
+    await send(first, ["z"], { id: "s1", sequence: 1, isLast: true });
+    expect(await found("z")).toBe(true);
+    await expect.poll(() => gone).toEqual(["stale"]);
+    expect(await found("a")).toBe(true);
+  });
+});
 
 describe("when the controller that is asked goes before it answers", () => {
   it("another one builds the circuit", async () => {

@@ -30,6 +30,8 @@ const CHUNK_TIMEOUT_MS = 10_000;
 const MAX_REMEMBERED = 10_000;
 /** How soon a synchronisation that failed is started again. */
 const RETRY_MS = 2_000;
+/** Routers of OpenZiti look once a second whether a synchronisation is complete, and drop then what was not listed. */
+const DROPPED_AFTER_MS = 2_000;
 /** Tokens in one message. */
 const TOKENS_PER_MESSAGE = 1_000;
 /** Of a router's hello, which every client is shown: listeners, and characters of a protocol or host name. */
@@ -38,7 +40,7 @@ const MAX_HELLO_TEXT = 256;
 
 interface SessionFeedParts {
   readonly mesh: Mesh;
-  readonly model: Pick<FabricModel, "apiSessionsAfter" | "touchApiSessions" | "unknownSessions" | "saveRouterReport">;
+  readonly model: Pick<FabricModel, "apiSessionsAfter" | "changesRead" | "touchApiSessions" | "unknownSessions" | "saveRouterReport">;
   readonly options: Pick<FabricOptions, "announceTimeoutMs" | "now">;
   readonly log: Logger;
 }
@@ -116,6 +118,7 @@ export class SessionFeed {
 
   async #broadcast(sessions: readonly ApiSessionRecord[]): Promise<void> {
     if (sessions.length === 0) return;
+    for (const sync of this.#syncs.values()) for (const session of sessions) sync.overlay.added(session);
     const routers = this.#sendToAll(sessionsAdded({ isFullState: false, sessions, state: "" }));
     await Promise.all(routers.map((router) => router.written(this.#parts.options.announceTimeoutMs)));
   }
@@ -211,15 +214,32 @@ export class SessionFeed {
     let count = 0;
     const page = (afterId: string, limit: number) => this.#parts.model.apiSessionsAfter(afterId, limit);
     for await (const chunk of syncChunks(page)) {
+      // What another controller has announced to the router is listed, too.
+      if (chunk.isLast) await this.#parts.model.changesRead();
       if (sync.isCancelled) return;
       const sessions = sync.overlay.apply(chunk.sessions);
+      if (chunk.isLast) sessions.push(...missingIn(sessions, sync.overlay.takeAdded()));
       count += sessions.length;
-      if (chunk.isLast) this.#syncs.delete(router);
       router.send(sessionsAdded({ isFullState: true, sessions, state: syncStateJson(syncId, chunk) }));
       if (!chunk.isLast) await router.written(CHUNK_TIMEOUT_MS);
     }
+    this.#announceAgain(router, sync);
     router.syncStatus = "SYNC_DONE";
     this.#parts.log.info({ routerId: router.id, sessions: count, syncId }, "API sessions sent");
+  }
+
+  /**
+   * Announces what was added after the last chunk a second time, when the router has dropped what was not listed: two controllers may synchronise with one
+   * router, and a router of OpenZiti joins a session to the synchronisation of the controller that announces it alone, and to none once either has ended.
+   */
+  #announceAgain(router: RouterConnection, sync: Sync): void {
+    const timer = setTimeout(() => {
+      if (sync.isCancelled) return;
+      this.#syncs.delete(router);
+      const sessions = sync.overlay.takeAdded();
+      if (sessions.length > 0) router.send(sessionsAdded({ isFullState: false, sessions, state: "" }));
+    }, DROPPED_AFTER_MS);
+    router.channel.onClose(() => clearTimeout(timer));
   }
 
   async #touch(router: RouterConnection, tokens: readonly string[]): Promise<void> {
@@ -239,6 +259,11 @@ export class SessionFeed {
       router.send(sessionsRemoved(tokens, ids));
     }
   }
+}
+
+function missingIn(listed: readonly ApiSessionRecord[], added: readonly ApiSessionRecord[]): ApiSessionRecord[] {
+  const ids = new Set(listed.map(({ id }) => id));
+  return added.filter(({ id }) => !ids.has(id));
 }
 
 function* slicesOf(tokens: readonly string[]): Generator<readonly string[]> {

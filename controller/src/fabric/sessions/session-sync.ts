@@ -44,11 +44,17 @@ export async function* syncChunks(
 
 /**
  * What changed while a synchronisation runs. A chunk read before a change but written after the message about it would bring the old state back on the
- * router; {@link SyncOverlay.apply} brings a chunk up to date right before it is written.
+ * router; {@link SyncOverlay.apply} brings a chunk up to date right before it is written. Sessions that were added are kept for the end: the router may have
+ * got the message about them before the first chunk, or from another controller, and then drops them with all that are not listed.
  */
 export class SyncOverlay {
   readonly #removed = new Set<string>();
   readonly #updated = new Map<string, ApiSessionRecord>();
+  readonly #added = new Map<string, ApiSessionRecord>();
+
+  added(session: ApiSessionRecord): void {
+    this.#added.set(session.id, session);
+  }
 
   updated(session: ApiSessionRecord): void {
     this.#updated.set(session.id, session);
@@ -61,6 +67,13 @@ export class SyncOverlay {
 
   apply(sessions: readonly ApiSessionRecord[]): ApiSessionRecord[] {
     return sessions.filter((s) => !this.#removed.has(s.id)).map((s) => this.#updated.get(s.id) ?? s);
+  }
+
+  /** What was added since it was taken last, in its present state. */
+  takeAdded(): ApiSessionRecord[] {
+    const added = this.apply([...this.#added.values()]);
+    this.#added.clear();
+    return added;
   }
 }
 

@@ -266,6 +266,66 @@ describe("changes", () => {
   });
 });
 
+describe("a session that comes about while a synchronisation runs", () => {
+  const record = (id: string) => ({ id, token: `token-${id}`, identityId: "i", certFingerprints: [] });
+  const added = (id: string) => {
+    net.model.apiSessions.set(id, record(id));
+    net.model.emit({ kind: "api-session-added", session: record(id) });
+  };
+
+  test("is listed, although its message was sent before the first chunk and its page was read before it", async () => {
+    net = await TestFabric.start();
+    net.model.addApiSessions(150);
+    const page = net.model.apiSessionsAfter.bind(net.model);
+    // Its id is below all others: a one-time code completes an old session.
+    net.model.apiSessionsAfter = async (afterId, limit) => {
+      const sessions = await page(afterId, limit);
+      if (afterId === "") added("0");
+      return sessions;
+    };
+    const router = await net.connect("r1");
+    await router.hello();
+    const message = await router.next(EdgeCtrlType.ApiSessionAdded);
+    expect(decodeControl(edgeCtrlPb.ApiSessionAddedSchema, message.body)).toMatchObject({
+      isFullState: false,
+      apiSessions: [{ id: "0" }],
+    });
+    const chunks = await synchronised(router);
+    expect(chunks.map(({ sessions }) => sessions.length)).toEqual([100, 51]);
+    expect(chunks[1]!.sessions.map(({ id }) => id)).toContain("0");
+  });
+
+  test("is listed when another controller has announced it, and this one reads of it only now", async () => {
+    net = await TestFabric.start();
+    net.model.addApiSessions(1);
+    net.model.changesRead = async () => added("0");
+    const router = await net.connect("r1");
+    await router.hello();
+    await router.next(EdgeCtrlType.ApiSessionAdded);
+    const [chunk] = await synchronised(router);
+    expect(chunk!.sessions.map(({ id }) => id)).toContain("0");
+  });
+
+  test("is announced again when the router has dropped what was not listed, unless it has ended", async () => {
+    net = await TestFabric.start();
+    net.model.addApiSessions(1);
+    const router = await net.connect("r1");
+    await router.hello();
+    await synchronised(router);
+    added("0");
+    added("1");
+    net.model.emit({ kind: "api-session-removed", id: "1", token: "token-1" });
+    const announced: string[][] = [];
+    for (let n = 0; n < 3; n++) {
+      const { body } = await router.next(EdgeCtrlType.ApiSessionAdded);
+      const { isFullState, apiSessions } = decodeControl(edgeCtrlPb.ApiSessionAddedSchema, body);
+      expect(isFullState).toBe(false);
+      announced.push(apiSessions.map(({ id }) => id));
+    }
+    expect(announced).toEqual([["0"], ["1"], ["0"]]);
+  });
+});
+
 test("a router that asks for all sessions again and again has one synchronisation at a time, and gets the last one whole", async () => {
   net = await TestFabric.start();
   const { model } = net;

@@ -188,6 +188,8 @@ export class MemoryModel implements FabricModel {
     return this.verification;
   }
 
+  async changesRead(): Promise<void> {}
+
   async apiSessionsAfter(afterId: string, limit: number): Promise<readonly ApiSessionRecord[]> {
     return [...this.apiSessions.values()]
       .filter((s) => s.id > afterId)

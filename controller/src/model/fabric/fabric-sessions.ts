@@ -26,6 +26,11 @@ export function fabricSessions(ctx: ModelContext, model: Model) {
     async apiSessionsAfter(afterId, limit) {
       return recordsOf(db, sql`${KNOWN_TO_ROUTERS} AND a.id > ${afterId} ORDER BY a.id LIMIT ${limit}`);
     },
+    async changesRead() {
+      // New sessions are not waited for by those who announce them, so what is in memory may be older.
+      await ctx.store.changes.hinted();
+      await ctx.store.changes.caughtUp();
+    },
     touchApiSessions: (tokens) => model.apiSessions.touchTokens(tokens),
     async unknownSessions(tokens) {
       const idOf = new Map(tokens.map((token) => [token, namesIn(token)?.id]));

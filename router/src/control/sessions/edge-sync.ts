@@ -95,6 +95,7 @@ export class EdgeSync {
     const body = decodeControl(edgeCtrlPb.ApiSessionAddedSchema, message.body);
     const sessions = body.apiSessions.map(recordOf);
     const sync = this.#syncOf(controller);
+    for (const other of this.#syncs.values()) if (other !== sync) other.join(sessions);
     const state = readState(message.headers.getString(EdgeCtrlHeader.SyncStrategyState));
     if (!body.isFullState) {
       sync.added(sessions);

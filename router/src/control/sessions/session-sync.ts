@@ -69,6 +69,11 @@ export class SessionSync {
   /** A session announced by itself: it outlives a synchronisation that is under way. */
   added(sessions: readonly ApiSessionRecord[]): void {
     this.#table.add(sessions);
+    this.join(sessions);
+  }
+
+  /** Another controller has announced or listed these: they outlive a synchronisation that is under way with this one. */
+  join(sessions: readonly ApiSessionRecord[]): void {
     for (const session of sessions) this.#running?.joined.add(session.id);
   }
 
