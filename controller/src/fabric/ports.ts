@@ -357,6 +357,8 @@ export interface FabricModel {
   goneSessions(ids: readonly string[]): Promise<readonly string[]>;
   /** Those of `ids` that are no API session any more. */
   goneApiSessions(ids: readonly string[]): Promise<readonly string[]>;
+  /** Those of the identities whose tokens are revoked: what was issued in that second, or before. */
+  identitiesRevoked(ids: readonly string[]): Promise<readonly { readonly id: string; readonly issuedBefore: Date }[]>;
 
   // Services and terminators
   findService(idOrName: string): Promise<CircuitService | undefined>;

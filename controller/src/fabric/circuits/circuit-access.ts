@@ -9,7 +9,7 @@ import type { CircuitRegistry } from "./circuit-registry.ts";
 const RETRY_MS = 5_000;
 
 interface CircuitAccessParts {
-  readonly model: Pick<FabricModel, "deniedAccess" | "goneSessions" | "goneApiSessions">;
+  readonly model: Pick<FabricModel, "deniedAccess" | "goneSessions" | "goneApiSessions" | "identitiesRevoked">;
   readonly circuits: CircuitRegistry;
   readonly log: Logger;
 }
@@ -144,7 +144,6 @@ export class CircuitAccess {
 
   /** A single token opens nothing new from now on; circuits that it has opened last as long as its API session. */
   revoked({ type, id, issuedBefore }: Revoked): void {
-    const { circuits } = this.#parts;
     switch (type) {
       case "JTI":
         this.#revokePending(`token ${id}`);
@@ -155,10 +154,7 @@ export class CircuitAccess {
       case "IDENTITY": {
         const until = issuedBefore === undefined ? Number.POSITIVE_INFINITY : secondOf(issuedBefore);
         this.#revokePending(`identity ${id}`, until);
-        for (const { id: circuitId, grant } of circuits.all()) {
-          if (grant.kind !== "token" || grant.identityId !== id || secondOf(grant.issuedAt) > until) continue;
-          circuits.end(circuitId, true, "the tokens of its identity were revoked");
-        }
+        this.#endOfTokens(new Map([[id, until]]));
       }
     }
   }
@@ -229,6 +225,10 @@ export class CircuitAccess {
     for (const id of apiSessionIds.length === 0 ? [] : await model.goneApiSessions(apiSessionIds)) {
       this.#endOfApiSession(id);
     }
+    const identityIds = circuits.all().flatMap(({ grant }) => (grant.kind === "token" ? grant.identityId : []));
+    if (identityIds.length === 0) return;
+    const revoked = await model.identitiesRevoked([...new Set(identityIds)]);
+    this.#endOfTokens(new Map(revoked.map(({ id, issuedBefore }) => [id, secondOf(issuedBefore)])));
   }
 
   #endOfSession(id: string): void {
@@ -239,6 +239,17 @@ export class CircuitAccess {
   #endOfApiSession(id: string): void {
     const { circuits } = this.#parts;
     for (const circuitId of circuits.ofApiSession(id)) circuits.end(circuitId, true, "its API session ended");
+  }
+
+  /** @param until by identity, in seconds: circuits of tokens that were issued later go on */
+  #endOfTokens(until: ReadonlyMap<string, number>): void {
+    const { circuits } = this.#parts;
+    for (const { id, grant } of circuits.all()) {
+      if (grant.kind !== "token") continue;
+      const revoked = until.get(grant.identityId);
+      if (revoked === undefined || secondOf(grant.issuedAt) > revoked) continue;
+      circuits.end(id, true, "the tokens of its identity were revoked");
+    }
   }
 
   async #checkIdentities(): Promise<void> {

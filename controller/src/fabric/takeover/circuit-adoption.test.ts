@@ -157,6 +157,23 @@ describe("circuits from before the controller's start", () => {
     expect(net.fabric.circuits()).toEqual([]);
   });
 
+  test.each([
+    ["ends those made with them", 1_000_000, true],
+    ["spares those made with a later one", 1_001_000, false],
+  ])("a revocation of their identity's tokens, meanwhile, %s", async (_, issuedAt, isEnded) => {
+    const { a, b } = await former();
+    net.model.accessTokens.set("token", { identityId: "client", apiSessionId: "as", issuedAt: new Date(issuedAt) });
+    net.model.revokedIdentities.set("client", new Date(1_000_000));
+    const grant = `token as ${issuedAt}`;
+    const [atA, atB] = circuit("old", { tags: { ...tags, grant } });
+    await tell(a, atA);
+    await tell(b, atB);
+    if (isEnded) expect(await a.nextUnroute()).toMatchObject({ circuitId: "old", now: true });
+    else await eventually(() => expect(net.fabric.circuit("old")).toBeDefined());
+    await a.roundTrip();
+    expect(net.fabric.circuits().map(({ id }) => id)).toEqual(isEnded ? [] : ["old"]);
+  });
+
   test("a router is asked once: what ended while it was away does not come back", async () => {
     const { a, b } = await former();
     const [atA, atB] = circuit("old");

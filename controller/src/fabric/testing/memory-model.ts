@@ -43,6 +43,8 @@ export interface MemorySession {
 export class MemoryModel implements FabricModel {
   readonly dataModel = new MemoryDataModel();
   /** `identity/service` pairs that may neither dial nor host. */
+  /** Those whose tokens are revoked, and until when. */
+  readonly revokedIdentities = new Map<string, Date>();
   readonly denied = new Set<string>();
   /** Called before an answer about access is given. */
   beforeAccess: () => Promise<void> = async () => {};
@@ -334,6 +336,13 @@ export class MemoryModel implements FabricModel {
   async goneApiSessions(ids: readonly string[]): Promise<readonly string[]> {
     const known = new Set([...this.accessTokens.values()].map(({ apiSessionId }) => apiSessionId));
     return ids.filter((id) => !known.has(id) && !this.apiSessions.has(id));
+  }
+
+  async identitiesRevoked(ids: readonly string[]): Promise<readonly { id: string; issuedBefore: Date }[]> {
+    return ids.flatMap((id) => {
+      const issuedBefore = this.revokedIdentities.get(id);
+      return issuedBefore === undefined ? [] : [{ id, issuedBefore }];
+    });
   }
 
   async openTunnelSession(request: TunnelSessionRequest): Promise<TunnelSessionGrant | Denial> {

@@ -1,6 +1,5 @@
 import { Listeners } from "@sallyport/async";
 import type { ApiSessionRecord } from "@sallyport/wire";
-import { sql } from "kysely";
 import type { ModelChange } from "../../fabric/ports.ts";
 import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
 import type {
@@ -12,10 +11,9 @@ import type {
   RevocationBefore,
   SessionBefore,
 } from "../../store/changes/logged-write.ts";
-import { likely } from "../../store/driver/statement.ts";
 import { isIdOfOidcSession } from "../../store/ids.ts";
 import type { ModelContext } from "../context.ts";
-import { sessionRecords, sessionsWithoutCode } from "./fabric-sessions.ts";
+import { identitiesRevoked, sessionRecords, sessionsWithoutCode } from "./fabric-sessions.ts";
 
 /** Changes of these can take access away, except when they are created. */
 const ACCESS_KINDS: ReadonlySet<string> = new Set<ChangeKind>([
@@ -79,11 +77,8 @@ export class FabricChanges {
     const identities = rows.filter((row) => row.kind === "revocation" && revocationOf(row)?.type === "IDENTITY");
     if (identities.length === 0) return new Map();
     const ids = [...new Set(identities.map(({ key }) => key))];
-    const { rows: found } = await sql<{ id: string; issued_before: Date }>`
-      SELECT id, issued_before FROM revocation WHERE id = ANY (${likely(ids)}::text[]) AND issued_before IS NOT NULL`.execute(
-      this.#ctx.store.db,
-    );
-    return new Map(found.map((row) => [row.id, row.issued_before]));
+    const found = await identitiesRevoked(this.#ctx.store.db, ids);
+    return new Map(found.map(({ id, issuedBefore }) => [id, issuedBefore]));
   }
 
   /**

@@ -48,6 +48,7 @@ export function fabricSessions(ctx: ModelContext, model: Model) {
     deniedAccess: (questions) => deniedAccess(ctx, model, questions),
     goneSessions: (ids) => without(ids, sql`EXISTS (SELECT 1 FROM session s WHERE s.id = t.value)`),
     goneApiSessions: (ids) => without(ids, sql`EXISTS (SELECT 1 FROM api_session a WHERE a.id = t.value)`),
+    identitiesRevoked: (ids) => identitiesRevoked(db, ids),
   } satisfies Partial<FabricModel>;
 }
 
@@ -87,6 +88,14 @@ async function recordsOf(db: Db, sessions: RawBuilder<unknown>): Promise<ApiSess
   return rows;
 }
 
+/** The revocations of those identities that have one. */
+export async function identitiesRevoked(db: Db, ids: readonly string[]): Promise<{ id: string; issuedBefore: Date }[]> {
+  const { rows } = await sql<{ id: string; issuedBefore: Date }>`
+    SELECT id, issued_before AS "issuedBefore" FROM revocation
+    WHERE id = ANY (${likely(ids)}::text[]) AND issued_before IS NOT NULL`.execute(db);
+  return rows;
+}
+
 /** Questions that are answered before the event loop turns. */
 const QUESTIONS_AT_ONCE = 200;
 
@@ -101,6 +110,10 @@ async function deniedAccess(
       disabled_at IS NOT NULL AND (disabled_until IS NULL OR disabled_until > ${ctx.now()}) AS is_disabled
     FROM identity WHERE id = ANY (${ids}::text[])`.execute(ctx.store.db);
   const identities = new Map(rows.map((row) => [row.id, row]));
+  const serviceIds = [...new Set(questions.map((question) => question.serviceId))];
+  const { rows: services } = await sql<{ id: string }>`
+    SELECT id FROM service WHERE id = ANY (${serviceIds}::text[])`.execute(ctx.store.db);
+  const existing = new Set(services.map(({ id }) => id));
   const denied: AccessQuestion[] = [];
   for (let at = 0; at < questions.length; at += QUESTIONS_AT_ONCE) {
     const index = await model.policy.current();
@@ -109,6 +122,7 @@ async function deniedAccess(
       const isAllowed =
         identity !== undefined &&
         !identity.is_disabled &&
+        existing.has(question.serviceId) &&
         (identity.is_admin ||
           index.accessTo(identity, question.serviceId)?.permissions.includes(question.type) === true);
       if (!isAllowed) denied.push(question);

@@ -594,6 +594,14 @@ describe("routers", () => {
     expect(await without()).toEqual([]);
   });
 
+  it("carry no circuit to a service that is gone, not even of an administrator", async () => {
+    const administrator = await c.make("identities", { name: `admin ${n}`, type: "User", isAdmin: true });
+    const question = { identityId: administrator, serviceId: service, type: "Dial" } as const;
+    expect(await c.fabricModel.deniedAccess([question])).toEqual([]);
+    await c.admin("DELETE", `/services/${service}`);
+    expect(await c.fabricModel.deniedAccess([question])).toEqual([question]);
+  });
+
   it("are told of what is revoked", async () => {
     const login = await oidc();
     const jti = decodeJwt(login.token).jti!;
@@ -602,6 +610,7 @@ describe("routers", () => {
     await c.model.revocations.create({ id: identity, type: "IDENTITY" });
     const { issued_before: issuedBefore } = await c.model.revocations.get(identity);
     await told({ kind: "revoked", type: "IDENTITY", id: identity, issuedBefore });
+    expect(await c.fabricModel.identitiesRevoked([identity, jti, "other"])).toEqual([{ id: identity, issuedBefore }]);
     await told({ kind: "api-session-removed", id: login.id, token: "" });
   });
 });
