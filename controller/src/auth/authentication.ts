@@ -126,7 +126,7 @@ export class Authentication {
     this.#byCertificate = new CertificateLogin(ctx);
     const byProxied = new ProxiedCertificateLogin(ctx, model.routers, this.#byCertificate);
     this.#byProxiedCertificate = byProxied;
-    this.#proxyingRouters = new ProxyingRouters((print) => byProxied.mayPassOn(print));
+    this.#proxyingRouters = new ProxyingRouters(ctx.store.changes, (print) => byProxied.mayPassOn(print));
     this.#byToken = new TokenLogin(ctx, this.tokenCheck);
     this.#sessions = new CurrentSessions(ctx, model.apiSessions, {
       tokens: this.tokenCheck,

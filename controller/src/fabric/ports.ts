@@ -368,17 +368,21 @@ export interface FabricModel {
   terminatorsOfRouter(routerId: string, afterId: string, limit: number): Promise<readonly TerminatorRecord[]>;
   findTerminator(id: string): Promise<TerminatorRecord | undefined>;
   createTerminator(terminator: NewTerminator): Promise<TerminatorOutcome>;
-  /** False when there is no such terminator. */
+  /** False when there is no such terminator. `version`: it is changed only if it still has this one. */
   updateTerminator(
     id: string,
     change: { readonly cost?: number; readonly precedence?: PrecedenceName },
+    version?: string,
   ): Promise<boolean>;
   /** Terminators of applications whose identity hosts the service, and has no session for that any more. */
   hostedWithoutSession(of: readonly AccessQuestion[]): Promise<readonly TerminatorRecord[]>;
   /** Deletes those of `ids` that belong to `routerId`; other ids are left alone without a word. Returns the deleted ids. */
   deleteTerminators(routerId: string, ids: readonly string[]): Promise<readonly string[]>;
   /** The same of those that still have their `version`: none that was changed, or asked for again, at this controller or another one, since it was read. */
-  deleteUnchanged(routerId: string, terminators: readonly TerminatorRecord[]): Promise<readonly string[]>;
+  deleteUnchanged(
+    routerId: string,
+    terminators: readonly Pick<TerminatorRecord, "id" | "version">[],
+  ): Promise<readonly string[]>;
 
   // Embedded tunneler of a router, protocol version 1. Denial code 7 when the router has no identity of its own or tunneling is off
   openTunnelApiSession(routerId: string, client: TunnelClientInfo): Promise<TunnelApiSession | Denial>;

@@ -15,7 +15,7 @@ export interface ManagementParts {
   readonly fabric: Fabric;
   /** What all controllers of the network know and do. */
   readonly network: WholeNetwork;
-  readonly model: Pick<FabricModel, "quiesceRouter" | "dequiesceRouter" | "deleteRouter" | "deleteTerminators">;
+  readonly model: Pick<FabricModel, "quiesceRouter" | "dequiesceRouter" | "deleteRouter" | "deleteUnchanged">;
   readonly dispatcher: Dispatcher;
   /** Events of the other controllers; undefined for one that has no others. */
   readonly events?: NetworkEvents;

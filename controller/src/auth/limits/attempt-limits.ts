@@ -1,5 +1,6 @@
 import { BoundedMap } from "@sallyport/async";
 import { countedAddress } from "@sallyport/wire";
+import type { ChangeLog } from "../../store/changes/change-log.ts";
 import { type Rate, RateLimit, tooManyRequests } from "./rate-limit.ts";
 
 /** How many times the limit of one address holds for all addresses together, and for a router that passes requests on. */
@@ -108,20 +109,28 @@ interface KeptAnswer {
 
 /**
  * Which certificates are those of routers that may pass requests on. Each answer, also "no", is kept for a few seconds, so that repeated attempts make the
- * store no work.
+ * store no work; none longer than until a router changes, at this controller or another one.
  */
 export class ProxyingRouters {
+  readonly #changes: Pick<ChangeLog, "subscribe">;
   readonly #ask: (fingerprint: string) => Promise<boolean>;
   readonly #now: () => number;
   readonly #answers = new BoundedMap<string, KeptAnswer>(MAX_CERTIFICATES);
+  #isFollowing = false;
 
   /** @param now milliseconds of a clock that does not go back */
-  constructor(ask: (fingerprint: string) => Promise<boolean>, now: () => number = () => performance.now()) {
+  constructor(
+    changes: Pick<ChangeLog, "subscribe">,
+    ask: (fingerprint: string) => Promise<boolean>,
+    now: () => number = () => performance.now(),
+  ) {
+    this.#changes = changes;
     this.#ask = ask;
     this.#now = now;
   }
 
   async has(fingerprint: string): Promise<boolean> {
+    this.#follow();
     const known = this.#answers.get(fingerprint);
     if (known !== undefined && this.#now() < known.until) return known.isRouter;
     const answer = { isRouter: this.#ask(fingerprint), until: this.#now() + LIFE_MS };
@@ -132,5 +141,18 @@ export class ProxyingRouters {
       if (this.#answers.get(fingerprint) === answer) this.#answers.delete(fingerprint);
       throw error;
     }
+  }
+
+  #follow(): void {
+    if (this.#isFollowing) return;
+    this.#isFollowing = true;
+    this.#changes.subscribe({
+      name: "routers that pass requests on",
+      isPrompt: true,
+      onChanges: (rows) => {
+        if (rows.some(({ kind }) => kind === "router")) this.#answers.clear();
+      },
+      onReset: () => this.#answers.clear(),
+    });
   }
 }

@@ -39,7 +39,7 @@ export class CircuitError extends Error {
 }
 
 interface CircuitBuilderParts {
-  readonly model: Pick<FabricModel, "deleteTerminators" | "updateTerminator">;
+  readonly model: Pick<FabricModel, "deleteUnchanged" | "updateTerminator" | "findTerminator">;
   readonly search: TerminatorSearch;
   readonly exchange: RouteExchange;
   readonly circuits: CircuitRegistry;
@@ -185,13 +185,15 @@ export class CircuitBuilder {
     const { id: terminatorId, routerId } = terminator;
     try {
       if (ROUTER_OWNED_BINDINGS.has(terminator.binding)) {
+        const deleted = await model.deleteUnchanged(routerId, [terminator]);
+        // Its router has asked for it again since the dial, at this controller or another one.
+        if (deleted.length === 0 && (await model.findTerminator(terminatorId)) !== undefined) return false;
         log.info({ terminatorId, routerId }, "the router does not know this terminator (any more); it is deleted");
-        await model.deleteTerminators(routerId, [terminatorId]);
         costs.forget(terminatorId);
         return true;
       }
       log.warn({ terminatorId, routerId }, "the router cannot use this terminator; its precedence is failed now");
-      await model.updateTerminator(terminatorId, { precedence: "failed" });
+      await model.updateTerminator(terminatorId, { precedence: "failed" }, terminator.version);
     } catch (err) {
       log.error({ terminatorId, err }, "a terminator its router refused could not be taken out of use");
     }

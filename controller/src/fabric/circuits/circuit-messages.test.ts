@@ -235,6 +235,21 @@ describe("attempts", () => {
     expect((await answer).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
   });
 
+  test.each([
+    ["is not deleted", {}],
+    ["of another binding is not marked failed", { binding: "transport", address: "tcp:localhost:1" }],
+  ])("a terminator that is new again since the dial %s for its router's refusal", async (_, place) => {
+    const { a, b } = await mesh({ createCircuitRetries: 1 }, place);
+    const answer = dial(a);
+    const { message } = await b.nextRoute();
+    await a.nextRoute();
+    const { createdAt: _at, version: _version, ...same } = net.model.terminators.get("t1")!;
+    await net.model.createTerminator(same);
+    b.refuseRoute(message, 1, "no such terminator");
+    expectEdgeError(await answer, 1, /exceeded maximum \[1\] retries/);
+    expect(net.model.terminators.get("t1")?.precedence).toBe("default");
+  });
+
   test("terminators of a host that died, one per router, do not use up the attempts for one that lives", async () => {
     const { a, b } = await mesh();
     for (const [n, id] of ["t2", "t3", "alive"].entries())

@@ -64,6 +64,19 @@ test.each<[string, () => void]>([
   expect(net.model.terminators.has("t1")).toBe(true);
 });
 
+test("what is hosted again while it ends stays", async () => {
+  net.model.addTerminator("t1", "svc", "r1");
+  net.model.addTerminator("t2", "svc", "r1");
+  const find = net.model.hostedWithoutSession.bind(net.model);
+  net.model.hostedWithoutSession = async (of) => {
+    const found = await find(of);
+    await net.model.updateTerminator("t1", { cost: 1 });
+    return found;
+  };
+  ends(SIGNED);
+  await eventually(() => expect([...net.model.terminators.keys()]).toEqual(["t1"]));
+});
+
 test("what could not be looked up is looked up with the next session that ends", async () => {
   net.model.addTerminator("t1", "svc", "r1");
   net.model.storeFailure = new Error("the database cannot be used now");

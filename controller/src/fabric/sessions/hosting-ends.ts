@@ -10,7 +10,7 @@ const BATCH = 500;
 
 interface HostingEndsParts {
   readonly mesh: Mesh;
-  readonly model: Pick<FabricModel, "hostedWithoutSession" | "deleteTerminators">;
+  readonly model: Pick<FabricModel, "hostedWithoutSession" | "deleteUnchanged">;
   readonly log: Logger;
 }
 
@@ -70,9 +70,9 @@ export class HostingEnds {
       if (router?.can(RouterCapability.MultiChannel) === false) {
         for (const terminator of terminators) router.send(sessionInvalid(terminator));
       }
-      const ids = terminators.map(({ id }) => id);
-      await model.deleteTerminators(routerId, ids);
-      log.info({ routerId, terminatorIds: ids }, "terminators ended with the session of their host");
+      // One that is hosted again meanwhile, under a new session, stays; its router says whether it has it.
+      const terminatorIds = await model.deleteUnchanged(routerId, terminators);
+      log.info({ routerId, terminatorIds }, "terminators ended with the session of their host");
     }
   }
 }

@@ -40,7 +40,10 @@ const MAX_HELLO_TEXT = 256;
 
 interface SessionFeedParts {
   readonly mesh: Mesh;
-  readonly model: Pick<FabricModel, "apiSessionsAfter" | "changesRead" | "touchApiSessions" | "unknownSessions" | "saveRouterReport">;
+  readonly model: Pick<
+    FabricModel,
+    "apiSessionsAfter" | "changesRead" | "touchApiSessions" | "unknownSessions" | "saveRouterReport"
+  >;
   readonly options: Pick<FabricOptions, "announceTimeoutMs" | "now">;
   readonly log: Logger;
 }

@@ -273,9 +273,13 @@ export class MemoryModel implements FabricModel {
     return { outcome: "created", terminator: created };
   }
 
-  async updateTerminator(id: string, change: { cost?: number; precedence?: PrecedenceName }): Promise<boolean> {
+  async updateTerminator(
+    id: string,
+    change: { cost?: number; precedence?: PrecedenceName },
+    version?: string,
+  ): Promise<boolean> {
     const known = this.terminators.get(id);
-    if (known === undefined) return false;
+    if (known === undefined || (version !== undefined && known.version !== version)) return false;
     this.terminators.set(id, { ...known, ...change, version: this.#nextVersion() });
     return true;
   }
@@ -300,7 +304,10 @@ export class MemoryModel implements FabricModel {
     return own;
   }
 
-  async deleteUnchanged(routerId: string, terminators: readonly TerminatorRecord[]): Promise<readonly string[]> {
+  async deleteUnchanged(
+    routerId: string,
+    terminators: readonly Pick<TerminatorRecord, "id" | "version">[],
+  ): Promise<readonly string[]> {
     const unchanged = terminators.filter(({ id, version }) => this.terminators.get(id)?.version === version);
     const ids = unchanged.map(({ id }) => id);
     return this.deleteTerminators(routerId, ids);

@@ -1,5 +1,6 @@
 import { parseListQuery } from "@sallyport/api";
 import { ControlType, ctrlPb, decodeControl, encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
+import { sql } from "kysely";
 import { TERMINATOR_FIELDS } from "../../api/lists/fields.ts";
 import { MAX_FIELDS_OF_REPORTS } from "../../fabric/routers/inbound.ts";
 import { fetchPage } from "../../store/filter/filter-sql.ts";
@@ -57,6 +58,7 @@ async function select({ db }: ManagementParts, filter: string) {
       "terminator.address",
       "terminator.host_id",
       "terminator.created_at",
+      sql<string>`terminator.xmin::text`.as("version"),
       "service.name as service_name",
       "router.name as router_name",
     ]);
@@ -86,7 +88,7 @@ async function ask(parts: ManagementParts, batch: Rows, fixInvalid: boolean): Pr
     if (answer === undefined) return all("router is not connected");
     const { states } = decodeControl(ctrlPb.ValidateTerminatorsV2ResponseSchema, answer.body, MAX_FIELDS_OF_REPORTS);
     const findings = new Map(Object.entries(states).map(([id, state]) => [id, findingOf(state)]));
-    return fixInvalid ? await fix(parts, routerId, findings) : findings;
+    return fixInvalid ? await fix(parts, batch, findings) : findings;
   } catch (error) {
     return all(whyUnanswered(error));
   }
@@ -94,14 +96,16 @@ async function ask(parts: ManagementParts, batch: Rows, fixInvalid: boolean): Pr
 
 async function fix(
   { model }: ManagementParts,
-  routerId: string,
+  batch: Rows,
   findings: ReadonlyMap<string, TerminatorFinding>,
 ): Promise<Map<string, TerminatorFinding>> {
-  const isInvalid = ({ state }: TerminatorFinding) => state !== TerminatorState.TERMINATOR_VALID;
-  const invalid = [...findings].filter(([, finding]) => isInvalid(finding)).map(([id]) => id);
+  const isInvalid = (id: string) =>
+    (findings.get(id)?.state ?? TerminatorState.TERMINATOR_VALID) !== TerminatorState.TERMINATOR_VALID;
+  const invalid = batch.filter(({ id }) => isInvalid(id));
   const deleted = new Set<string>();
   for (let at = 0; at < invalid.length; at += DELETE_BATCH) {
-    for (const id of await model.deleteTerminators(routerId, invalid.slice(at, at + DELETE_BATCH))) deleted.add(id);
+    const some = invalid.slice(at, at + DELETE_BATCH);
+    for (const id of await model.deleteUnchanged(some[0]?.router_id ?? "", some)) deleted.add(id);
   }
   return new Map([...findings].map(([id, finding]) => [id, { ...finding, fixed: deleted.has(id) }]));
 }

@@ -28,7 +28,7 @@ export function fabricSessions(ctx: ModelContext, model: Model) {
     },
     async changesRead() {
       // New sessions are not waited for by those who announce them, so what is in memory may be older.
-      await ctx.store.changes.hinted();
+      await ctx.store.changes.wake();
       await ctx.store.changes.caughtUp();
     },
     touchApiSessions: (tokens) => model.apiSessions.touchTokens(tokens),

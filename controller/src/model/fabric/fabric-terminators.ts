@@ -29,7 +29,8 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
     },
     async terminatorsOfService(serviceId) {
       return facts.terminators(serviceId, async () => {
-        const rows = await db.selectFrom("terminator").selectAll().where("service_id", "=", serviceId).execute();
+        const query = db.selectFrom("terminator").selectAll().select(VERSION).where("service_id", "=", serviceId);
+        const rows = await query.execute();
         return rows.map(terminatorRecord);
       });
     },
@@ -51,12 +52,13 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
       return row === undefined ? undefined : terminatorRecord(row);
     },
     createTerminator: (terminator) => store.transaction((trx) => create(trx, terminator, store.replica.isShared)),
-    async updateTerminator(id, change) {
+    async updateTerminator(id, change, version) {
       const isUpdated = await store.transaction(async (trx) => {
         const row = await trx
           .updateTable("terminator")
           .set({ cost: change.cost, precedence: change.precedence, updated_at: ctx.now() })
           .where("id", "=", id)
+          .$if(version !== undefined, (query) => query.where(sql`xmin::text`, "=", version))
           .returning(["router_id", "service_id"])
           .executeTakeFirst();
         if (row === undefined) return false;
@@ -70,7 +72,9 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
     async hostedWithoutSession(of) {
       const identityIds = of.map(({ identityId }) => identityId);
       const serviceIds = of.map(({ serviceId }) => serviceId);
-      const { rows } = await sql<TerminatorRow>`SELECT t.* FROM terminator t
+      const { rows } = await sql<
+        TerminatorRow & { version: string }
+      >`SELECT t.*, t.xmin::text AS version FROM terminator t
         JOIN unnest(${identityIds}::text[], ${serviceIds}::text[]) AS o (identity_id, service_id)
           ON t.host_id = o.identity_id AND t.service_id = o.service_id
         WHERE t.binding = ${RouterBinding.Edge} AND NOT EXISTS (SELECT 1 FROM session s
@@ -95,7 +99,8 @@ export function fabricTerminators(ctx: ModelContext, model: Model, facts: Circui
             AND (t.id, t.xmin::text) IN (SELECT * FROM unnest(${ids}::text[], ${versions}::text[]))`,
         ),
       );
-      for (const id of removed) facts.forgetTerminator(id);
+      // One that stays has another version than is kept: its router asked for it again, which the change log does not tell.
+      for (const id of ids) facts.forgetTerminator(id);
       return removed;
     },
   } satisfies Partial<FabricModel>;
