@@ -62,6 +62,7 @@ import { controllerIdOf } from "./pki/material.ts";
 import { Pki } from "./pki/pki.ts";
 import { CircuitReportCalls } from "./replicas/circuit-report-calls.ts";
 import { NetworkEvents } from "./replicas/network-events.ts";
+import { NetworkMemory } from "./replicas/network-memory.ts";
 import { ReplicaCalls } from "./replicas/replica-calls.ts";
 import { WholeNetwork } from "./replicas/whole-network.ts";
 import { openStore } from "./store/database.ts";
@@ -242,8 +243,9 @@ export async function startController(options: ControllerOptions): Promise<Contr
       counts: () => summarize(store.db),
     });
     const network = new WholeNetwork(fabric, calls);
+    const memory = new NetworkMemory(model, calls);
     const { handlers, authenticate, authentication } = createApi({
-      ...{ ctx, model, fabric, network },
+      ...{ ctx, model, fabric, network, memory },
       info: { version, runtimeVersion: process.version, apiAddress: ctx.settings.apiAddress },
       auth: await authSettings(config, file, placeOf),
       onSessionRead: () => metrics.sessionRowRead(),

@@ -9,7 +9,7 @@ import type { Model } from "../model/model.ts";
 import { clientHandlers } from "./client/client-handlers.ts";
 import { authenticationHandlers, caHandlers, revocationHandlers } from "./credentials/authentication-handlers.ts";
 import { enrollmentHandlers } from "./credentials/enrollment-handlers.ts";
-import type { ApiDependencies, ControllerInfo, FabricView, NetworkView } from "./dependencies.ts";
+import type { ApiDependencies, ControllerInfo, FabricView, MemoryView, NetworkView } from "./dependencies.ts";
 import { withEntityVersions } from "./entity-versions.ts";
 import { fabricHandlers } from "./fabric/handlers.ts";
 import { identityHandlers, tracingHandlers } from "./identity/identity-handlers.ts";
@@ -29,6 +29,7 @@ export function createApi(parts: {
   readonly model: Model;
   readonly fabric: FabricView;
   readonly network: NetworkView;
+  readonly memory: MemoryView;
   readonly info: ControllerInfo;
   readonly auth: AuthSettings;
   /** Called for each row of a session that a request has to read. */

@@ -1,5 +1,5 @@
 import type { ListQuery, syncStatus } from "@sallyport/api";
-import type { VersionInfo } from "@sallyport/wire";
+import type { Permission, VersionInfo } from "@sallyport/wire";
 import type { z } from "zod";
 import type { Authentication } from "../auth/authentication.ts";
 import type { Enrolling } from "../auth/enrolling.ts";
@@ -8,7 +8,10 @@ import type { Fabric } from "../fabric/fabric.ts";
 import type { InspectionRequest, InspectionResult } from "../fabric/inspection.ts";
 import type { RouterState } from "../fabric/routers/router-connection.ts";
 import type { ModelContext } from "../model/context.ts";
+import type { Trace, TraceWish } from "../model/identity/traces.ts";
 import type { Model } from "../model/model.ts";
+import type { FailedRequest } from "../model/posture/failed-requests.ts";
+import type { DialFacts } from "../policy/why/facts.ts";
 
 /** What the API shows of a router's control channel. `supportedProtocols` is empty while it is offline. */
 export type RouterView = Pick<RouterState, "hostname" | "supportedProtocols"> &
@@ -48,6 +51,16 @@ export interface NetworkView {
   inspect(request: InspectionRequest): Promise<InspectionResult>;
 }
 
+/** What each process remembers of identities, or does for one, for administrators: of all processes, as in {@link NetworkView}. */
+export interface MemoryView {
+  dials(identityId: string, serviceId: string, type: Permission): Promise<DialFacts>;
+  /** Oldest first. */
+  failedRequests(identityId: string): Promise<FailedRequest[]>;
+  /** @throws ApiError 400 on `duration`, or `traceId` */
+  enableTrace(identityId: string, wish: TraceWish): Promise<Trace>;
+  disableTrace(identityId: string): Promise<void>;
+}
+
 /** What the controller says about itself. */
 export interface ControllerInfo {
   readonly version: VersionInfo;
@@ -64,5 +77,6 @@ export interface ApiDependencies {
   readonly enrolling: Enrolling;
   readonly fabric: FabricView;
   readonly network: NetworkView;
+  readonly memory: MemoryView;
   readonly info: ControllerInfo;
 }

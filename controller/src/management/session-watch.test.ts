@@ -11,6 +11,7 @@ import { startTestController, type TestController } from "../api/testing/test-co
 import { Dispatcher } from "../events/dispatcher.ts";
 import { TestFabric } from "../fabric/testing/test-fabric.ts";
 import { startTestApi, type TestApi } from "../http/testing/test-api.ts";
+import { NetworkMemory } from "../replicas/network-memory.ts";
 import { WholeNetwork } from "../replicas/whole-network.ts";
 import { Management } from "./management.ts";
 import { ManagementClient } from "./testing/management-client.ts";
@@ -40,6 +41,7 @@ beforeAll(async () => {
     // Only sessions are looked up here.
     fabric: {} as FabricView,
     network: {} as NetworkView,
+    memory: new NetworkMemory(c.model),
     info: {
       version: { version: "v1", revision: "r", buildDate: "d", os: "o", arch: "a" },
       runtimeVersion: "n",

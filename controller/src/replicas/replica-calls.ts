@@ -51,7 +51,7 @@ export class ReplicaCalls {
   readonly #notices = new Map<string, (json: string, replicaId: string) => void>();
   readonly #onConnected: ((replicaId: string) => void)[] = [];
   readonly #stopFollowing: () => void;
-  #isKept: () => boolean = () => false;
+  readonly #isKept: (() => boolean)[] = [];
   #timer: NodeJS.Timeout | undefined;
   #dialing: { readonly of: Identity; readonly as: Identity } | undefined;
 
@@ -112,13 +112,13 @@ export class ReplicaCalls {
 
   /** While `isKept`, channels to all live replicas are there, and made again when they are lost; otherwise when something is asked. */
   keepConnected(isKept: () => boolean): void {
-    this.#isKept = isKept;
+    this.#isKept.push(isKept);
     this.look();
   }
 
   /** Makes channels that are missing, if they have to be there. */
   look(): void {
-    const isNeeded = this.#called.size > 0 && this.#isKept();
+    const isNeeded = this.#called.size > 0 && this.#isKept.some((isKept) => isKept());
     if (isNeeded) for (const replica of this.#called.values()) void replica.reach();
     if (!isNeeded) {
       clearInterval(this.#timer);
@@ -130,7 +130,7 @@ export class ReplicaCalls {
 
   close(): void {
     this.#stopFollowing();
-    this.#isKept = () => false;
+    this.#isKept.length = 0;
     clearInterval(this.#timer);
     this.#calling.close();
     for (const replica of this.#called.values()) replica.close();

@@ -198,15 +198,20 @@ async function advise(deps: ApiDependencies, identityId: string, serviceId: stri
   };
 }
 
-export function tracingHandlers({ ctx, model, network }: ApiDependencies): ApiHandlers<typeof tracingOperations> {
+export function tracingHandlers({
+  ctx,
+  model,
+  network,
+  memory,
+}: ApiDependencies): ApiHandlers<typeof tracingOperations> {
   return {
     updateIdentityTracing: async ({ params, body }) => {
       const identity = await model.identities.get(ctx.store.db, params.id);
       if (!body.enabled) {
-        model.traces.disable(identity.id);
+        await memory.disableTrace(identity.id);
         return { data: { until: ZERO_TIME } };
       }
-      const { traceId, until } = model.traces.enable(identity.id, body);
+      const { traceId, until } = await memory.enableTrace(identity.id, body);
       return { data: { enabled: true, traceId, until: apiTime(until) } };
     },
     // A session that is unknown, or has no circuit, has an empty path.

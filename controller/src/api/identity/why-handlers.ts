@@ -10,19 +10,20 @@ import { permissionOf } from "../network/policy-handlers.ts";
 
 /** "Why not?" for administrators. Source: docs/why.md. */
 export function whyHandlers(deps: ApiDependencies): Pick<ApiHandlers<typeof identityOperations>, "explainAccess"> {
-  const { ctx, model, fabric } = deps;
+  const { ctx, model, fabric, memory } = deps;
   return {
     explainAccess: async ({ params, query }) => {
       const subjects = await accessSubjects(ctx, model, params.id, params.serviceId);
       const type = permissionOf(query.type ?? "dial");
-      return { data: shown(explain(await accessFacts(ctx, model, fabric, { ...subjects, type }))) };
+      const dials = memory.dials(subjects.identity.id, subjects.service.id, type);
+      return { data: shown(explain(await accessFacts(ctx, model, fabric, { ...subjects, type, dials }))) };
     },
   };
 }
 
 /** "Why not?" for the caller itself. A service that it may not see is answered like one that does not exist. */
 export function ownWhyHandlers(deps: ApiDependencies): Pick<ApiHandlers<typeof clientOperations>, "explainOwnAccess"> {
-  const { ctx, model, fabric } = deps;
+  const { ctx, model, fabric, memory } = deps;
   return {
     explainOwnAccess: async ({ params, query, session }) => {
       const { db } = ctx.store;
@@ -33,7 +34,8 @@ export function ownWhyHandlers(deps: ApiDependencies): Pick<ApiHandlers<typeof c
       if (!isVisible) throw notFound("service", params.id);
       const type = permissionOf(query.type ?? "dial");
       const { apiSessionId } = session;
-      const facts = await accessFacts(ctx, model, fabric, { identity, service, type, apiSessionId });
+      const dials = memory.dials(identity.id, service.id, type);
+      const facts = await accessFacts(ctx, model, fabric, { identity, service, type, apiSessionId, dials });
       return { data: shown(ownView(explain(facts))) };
     },
   };

@@ -21,7 +21,7 @@ import { renderPostureCheck, renderPostureData } from "../render/posture.ts";
 
 /** Posture checks and reported posture, for administrators. */
 export function postureHandlers(deps: ApiDependencies): ApiHandlers<typeof postureOperations> {
-  const { postureChecks, posture, servicePolicies, identities } = deps.model;
+  const { postureChecks, servicePolicies, identities } = deps.model;
   const { db } = deps.ctx.store;
   const types = checkTypes(deps);
   const listChecks = (list: ListQuery, condition?: RawBuilder<SqlBool>) => {
@@ -52,7 +52,7 @@ export function postureHandlers(deps: ApiDependencies): ApiHandlers<typeof postu
     },
     getIdentityFailedServiceRequests: async ({ params }) => {
       const identity = await identities.get(db, params.id);
-      return { data: posture.failedRequests.of(identity.id) };
+      return { data: await deps.memory.failedRequests(identity.id) };
     },
   };
 }

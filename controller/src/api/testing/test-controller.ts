@@ -24,6 +24,7 @@ import { createProvider } from "../../oidc/provider.ts";
 import { createPkiMaterial } from "../../pki/material.ts";
 import { Pki } from "../../pki/pki.ts";
 import { DEFAULT_LIFETIMES } from "../../pki/testing.ts";
+import { NetworkMemory } from "../../replicas/network-memory.ts";
 import type { ReplicaCalls } from "../../replicas/replica-calls.ts";
 import { type OwnFabric, WholeNetwork } from "../../replicas/whole-network.ts";
 import { openStore } from "../../store/database.ts";
@@ -154,7 +155,8 @@ export async function startTestController(
   const auth = options.auth ?? CONTROLLER_DEFAULTS.auth;
   const { allowedOrigins = [] } = options;
   const wholeNetwork = new WholeNetwork(fabric, options.calls);
-  const api = createApi({ ctx, model, fabric, network: wholeNetwork, info, auth });
+  const memory = new NetworkMemory(model, options.calls);
+  const api = createApi({ ctx, model, fabric, network: wholeNetwork, memory, info, auth });
   const http: HttpApi = await startHttp({
     port,
     instanceId: await networkInstanceId(store.db, newRequestId()),

@@ -66,7 +66,7 @@ it("a repair deletes what the router does not have, but nothing that it has aske
   await create("again", 2);
   const { terminators } = decodeControl(ctrlPb.ValidateTerminatorsV2RequestSchema, question.body);
   expect(terminators.map(({ id }) => id).sort()).toEqual(["again", "gone"]);
-  const invalid = { valid: false, reason: 1, detail: "not there" };
+  const invalid = { valid: false, reason: 1, detail: "not there" } as const;
   router.channel.reply(question, {
     contentType: ControlType.ValidateTerminatorsV2Response,
     body: encodeControl(ctrlPb.ValidateTerminatorsV2ResponseSchema, { states: { gone: invalid, again: invalid } }),

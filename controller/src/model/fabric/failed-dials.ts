@@ -41,8 +41,16 @@ interface OfIdentity {
   readonly succeededAt: Map<string, number>;
 }
 
+/** What one controller remembers of dials, or binds, of a service by an identity. */
+export interface DialMemory extends Pick<DialFacts, "failed"> {
+  /** When a dial has succeeded last, in milliseconds since 1970. */
+  readonly succeededAt?: number;
+}
+
 /** Together some 20 MB at most: identities fill it as they like. */
 export const FAILED_DIALS = { maxIdentities: 2_000, maxEach: 20, maxCharacters: 300 };
+/** Dials that succeeded here, after a failure that another controller may remember. */
+const MAX_SUCCESSES = 10_000;
 
 /**
  * The newest failures of each identity, in memory. What an identity does makes room among its own entries, and at the bound of identities those go that have
@@ -50,6 +58,8 @@ export const FAILED_DIALS = { maxIdentities: 2_000, maxEach: 20, maxCharacters: 
  */
 export class FailedDials {
   readonly #byIdentity: BoundedMap<string, OfIdentity>;
+  /** By identity and service. */
+  readonly #succeededAt = new BoundedMap<string, number>(MAX_SUCCESSES);
   readonly #now: () => Date;
   readonly #bounds: typeof FAILED_DIALS;
 
@@ -75,8 +85,9 @@ export class FailedDials {
     this.#byIdentity.set(identityId, of);
   }
 
-  /** A circuit came about. Costs a look into a map while the identity has no failures. */
+  /** A circuit came about. */
   succeeded(identityId: string, serviceId: string): void {
+    this.#succeededAt.set(`${identityId} ${serviceId}`, this.#now().getTime());
     const of = this.#byIdentity.get(identityId);
     if (of?.failures.some((each) => each.serviceId === serviceId && each.type === "Dial") !== true) return;
     of.succeededAt.set(serviceId, this.#now().getTime());
@@ -84,13 +95,19 @@ export class FailedDials {
 
   /** Of one service, newest first. */
   of(identityId: string, serviceId: string, type: Permission): DialFacts {
+    return joinedDials([this.recent(identityId, serviceId, type)], type);
+  }
+
+  /** The same, for one who asks several controllers. */
+  recent(identityId: string, serviceId: string, type: Permission): DialMemory {
     const of = this.#byIdentity.get(identityId);
     const failed = (of?.failures ?? []).filter((each) => each.serviceId === serviceId && each.type === type).reverse();
+    const succeededAt = of?.succeededAt.get(serviceId) ?? this.#succeededAt.get(`${identityId} ${serviceId}`);
     return {
       failed: failed.map(({ at, code, message, routerId, count }) => {
         return { at, code, message, count, ...(routerId !== undefined && { routerId }) };
       }),
-      hasSucceededSince: of !== undefined && this.#hasSucceededSince(of, failed[0]),
+      ...(succeededAt !== undefined && { succeededAt }),
     };
   }
 
@@ -113,4 +130,18 @@ export class FailedDials {
     if (failure === undefined || failure.type === "Bind") return false;
     return (succeededAt.get(failure.serviceId) ?? Number.NEGATIVE_INFINITY) >= failure.at;
   }
+}
+
+/** What several controllers remember, as if one did. Their clocks may differ by what they are synchronised to. */
+export function joinedDials(of: readonly DialMemory[], type: Permission): DialFacts {
+  const failed = of
+    .flatMap((each) => each.failed)
+    .sort((a, b) => b.at - a.at)
+    .slice(0, FAILED_DIALS.maxEach);
+  const newest = failed[0];
+  const hasSucceededSince =
+    type === "Dial" &&
+    newest !== undefined &&
+    of.some(({ succeededAt = Number.NEGATIVE_INFINITY }) => succeededAt >= newest.at);
+  return { failed, hasSucceededSince };
 }

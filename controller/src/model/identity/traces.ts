@@ -22,9 +22,22 @@ const CHANNELS = {
 };
 type Channel = keyof typeof CHANNELS;
 
+/** What an administrator asks for. */
+export interface TraceWish {
+  readonly duration: string;
+  readonly traceId: string;
+  readonly channels: readonly Channel[];
+}
+
+interface KeptTrace {
+  readonly trace: Trace;
+  /** It was enabled at this controller. */
+  readonly isOwn: boolean;
+}
+
 /** Identities whose circuits are traced, each until a time. In memory: a restart ends them. */
 export class Traces {
-  readonly #traces = new Map<string, Trace>();
+  readonly #traces = new Map<string, KeptTrace>();
   readonly #now: () => Date;
 
   constructor(now: () => Date) {
@@ -32,10 +45,7 @@ export class Traces {
   }
 
   /** @throws ApiError 400 on `duration`, or `traceId` */
-  enable(
-    identityId: string,
-    spec: { readonly duration: string; readonly traceId: string; readonly channels: readonly Channel[] },
-  ): Trace {
+  enable(identityId: string, spec: TraceWish): Trace {
     const durationMs = parseDuration(spec.duration.replaceAll(" ", ""), { days: true });
     if (durationMs === undefined || durationMs < 0 || durationMs > MAX_DURATION_MS) {
       throw fieldError("duration", "duration must be a time of at most 366 days, such as 10m or 1h30m", spec.duration);
@@ -43,15 +53,26 @@ export class Traces {
     if (spec.traceId.length > MAX_TRACE_ID_CHARACTERS) {
       throw fieldError("traceId", `traceId may have ${MAX_TRACE_ID_CHARACTERS} characters`, spec.traceId);
     }
-    const now = this.#now();
-    for (const [id, { until }] of this.#traces) if (until <= now) this.#traces.delete(id);
     const trace: Trace = {
       traceId: spec.traceId === "" ? randomUUID() : spec.traceId,
-      until: new Date(now.getTime() + durationMs),
+      until: new Date(this.#now().getTime() + durationMs),
       channelMask: maskOf(spec.channels),
     };
-    this.#traces.set(identityId, trace);
+    this.#keep(identityId, { trace, isOwn: true });
     return trace;
+  }
+
+  /** One that was enabled at another controller. */
+  set(identityId: string, trace: Trace): void {
+    this.#keep(identityId, { trace, isOwn: false });
+  }
+
+  /** Those that were enabled at this controller, and have not ended. */
+  own(): { readonly identityId: string; readonly trace: Trace }[] {
+    const now = this.#now();
+    return [...this.#traces].flatMap(([identityId, { trace, isOwn }]) =>
+      isOwn && trace.until > now ? [{ identityId, trace }] : [],
+    );
   }
 
   disable(identityId: string): void {
@@ -60,8 +81,14 @@ export class Traces {
 
   /** Undefined when the identity is not traced (any more). */
   of(identityId: string): Trace | undefined {
-    const trace = this.#traces.get(identityId);
+    const trace = this.#traces.get(identityId)?.trace;
     return trace !== undefined && trace.until > this.#now() ? trace : undefined;
+  }
+
+  #keep(identityId: string, kept: KeptTrace): void {
+    const now = this.#now();
+    for (const [id, { trace }] of this.#traces) if (trace.until <= now) this.#traces.delete(id);
+    this.#traces.set(identityId, kept);
   }
 }
 

@@ -58,3 +58,11 @@ export class FailedRequests {
     this.#byIdentity.delete(identityId);
   }
 }
+
+/** What several controllers remember of one identity, oldest first, as many as one of them keeps. */
+export function joinedRequests(of: readonly (readonly FailedRequest[])[]): FailedRequest[] {
+  return of
+    .flat()
+    .sort((a, b) => (a.when < b.when ? -1 : 1))
+    .slice(-MAX_EACH);
+}

@@ -1,6 +1,6 @@
 import { notFound } from "@sallyport/api";
 import type { Permission } from "@sallyport/wire";
-import type { AccessFacts } from "../../policy/why/facts.ts";
+import type { AccessFacts, DialFacts } from "../../policy/why/facts.ts";
 import { usableRouters } from "../../policy/why/routers.ts";
 import type { ModelContext } from "../context.ts";
 import type { IdentityRow } from "../identity/identities.ts";
@@ -19,6 +19,8 @@ interface AccessQuestion {
   readonly type: Permission;
   /** Asked in this API session; every live one of the identity when absent. */
   readonly apiSessionId?: string;
+  /** What is remembered of its dials, at all controllers. */
+  readonly dials: Promise<DialFacts>;
 }
 
 /**
@@ -29,7 +31,7 @@ export async function accessFacts(
   ctx: ModelContext,
   model: Model,
   network: NetworkNow,
-  { identity, service, type, apiSessionId }: AccessQuestion,
+  { identity, service, type, apiSessionId, dials }: AccessQuestion,
 ): Promise<AccessFacts> {
   const { db } = ctx.store;
   await model.posture.ready([identity.id]);
@@ -79,7 +81,7 @@ export async function accessFacts(
     posture: postureFacts(posture, names),
     routers,
     hosting,
-    dials: model.failedDials.of(identity.id, service.id, type),
+    dials: await dials,
   };
 }
 
