@@ -9,7 +9,7 @@ import type { ApiCertificates, Pki } from "../pki/pki.ts";
 import { type ReplicaMaterial, renewReplica } from "../pki/replica-material.ts";
 import { KeyVault, type Secrets } from "../store/secrets.ts";
 import { changeNetworkKeys, loadNetworkKeys, NETWORK_KEYS_KIND } from "./network-keys.ts";
-import { changeReplicaKeys, loadReplicaKeys } from "./replica-keys.ts";
+import { changeReplicaKeys, loadReplicaKeys, replicasBehind } from "./replica-keys.ts";
 import { countFormerLeaves, isNone, reservedRouterNames } from "./stored-certificates.ts";
 
 const CHECK_MS = 3_600_000;
@@ -89,6 +89,8 @@ export class CertificateUpkeep {
       name: "certificates",
       onChanges: (rows) => {
         if (rows.some(({ kind }) => kind === NETWORK_KEYS_KIND)) this.#keysChanged();
+        // One that the retirement waits for may have its certificate now, or be no member any more.
+        if (rows.some(({ kind }) => kind === "replica")) this.#run("retire", () => this.#retireUnused());
       },
       onReset: () => this.#keysChanged(),
     });
@@ -166,9 +168,17 @@ export class CertificateUpkeep {
     const { store, secrets, log, pki } = this.#parts;
     const { former } = pki.material;
     if (former === undefined || !isNone(await countFormerLeaves(store.db, former.intermediatePem))) return;
-    const retired = await changeNetworkKeys(store, secrets, async (material) =>
-      material.former?.rootPem === former.rootPem ? retire(material, true, this.#now()) : undefined,
-    );
+    let behind: readonly string[] = [];
+    const retired = await changeNetworkKeys(store, secrets, async (material, trx) => {
+      if (material.former?.rootPem !== former.rootPem) return undefined;
+      behind = await replicasBehind(trx, secrets, material);
+      return behind.length === 0 ? retire(material, true, this.#now()) : undefined;
+    });
+    if (behind.length > 0) {
+      const message =
+        "the former authority stays trusted until these controllers have certificates of the present one, or have been away for ten minutes";
+      log.info({ replicas: behind }, message);
+    }
     if (retired === undefined) return;
     this.#adopt(retired);
     log.info({}, "nothing that the former authority issued is in use: it is trusted no more");

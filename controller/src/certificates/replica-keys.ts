@@ -1,5 +1,9 @@
+import { X509Certificate } from "node:crypto";
+import { fingerprint } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { Db, ModelStore } from "../model/context.ts";
+import { presentReplicas } from "../model/replica/shared-replicas.ts";
+import { leafOf } from "../pki/issue.ts";
 import type { PkiMaterial } from "../pki/material.ts";
 import { checkReplicaMaterial, type ReplicaMaterial } from "../pki/replica-material.ts";
 import { appendChange } from "../store/changes/change-log.ts";
@@ -51,4 +55,22 @@ export async function removeReplicaKeys(trx: Db, id: string): Promise<boolean> {
 /** Has every replica make new keys, as after the network's own were replaced. */
 export async function removeAllReplicaKeys(trx: Db, secrets: Secrets): Promise<void> {
   for (const id of (await loadReplicaKeys(new KeyVault(trx, secrets))).keys()) await removeReplicaKeys(trx, id);
+}
+
+/**
+ * Ids of the replicas that do not yet present a certificate of the present authority: of those that run, and of those that stopped within the last ten minutes.
+ * One that has been away for longer gets its certificates when it starts.
+ */
+export async function replicasBehind(db: Db, secrets: Secrets, network: PkiMaterial): Promise<string[]> {
+  const keys = await loadReplicaKeys(new KeyVault(db, secrets));
+  const issuer = new X509Certificate(leafOf(network.intermediate.certPem));
+  const isCurrent = (certPem: string, print: string) => {
+    const leaf = new X509Certificate(leafOf(certPem));
+    return fingerprint(leaf) === print && leaf.checkIssued(issuer) && leaf.verify(issuer.publicKey);
+  };
+  const behind = (await presentReplicas(db)).filter(({ id, fingerprint: print }) => {
+    const { certPem } = keys.get(id)?.server ?? network.server;
+    return !isCurrent(certPem, print);
+  });
+  return behind.map(({ id }) => id);
 }

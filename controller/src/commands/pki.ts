@@ -4,7 +4,7 @@ import { nameParts } from "@sallyport/wire";
 import { sql } from "kysely";
 import { TokenKeys } from "../auth/tokens/token-keys.ts";
 import { changeNetworkKeys, requireNetworkKeys } from "../certificates/network-keys.ts";
-import { removeAllReplicaKeys } from "../certificates/replica-keys.ts";
+import { removeAllReplicaKeys, replicasBehind } from "../certificates/replica-keys.ts";
 import { countFormerLeaves, type FormerLeaves, isNone } from "../certificates/stored-certificates.ts";
 import { hostsOf, lifetimes, oidcSettings, secretKeyFile } from "../config/settings.ts";
 import type { Db } from "../model/context.ts";
@@ -125,6 +125,12 @@ async function retireFormer(
         `the former authority has issued certificates that are in use (${inWords(leaves)}): their holders would be locked out. Wait until they are renewed, or give --force`,
       );
     }
+    const behind = await replicasBehind(store.db, secrets, await requireNetworkKeys(new KeyVault(store.db, secrets)));
+    if (behind.length > 0) {
+      throw new PkiError(
+        `these controllers still present certificates of the former authority: ${behind.join(", ")}. They renew them within seconds when they run; otherwise they leave the set ten minutes after they stopped. Wait, or give --force`,
+      );
+    }
   }
   await changeNetworkKeys(store, secrets, async (material) => retire(material, false, timeOf(store)));
   say("The former authority is trusted no more.");
@@ -150,6 +156,8 @@ async function describe(store: Store, secrets: Secrets, say: (line: string) => v
   if (material.former === undefined) return;
   const leaves = await countFormerLeaves(store.db, material.former.intermediatePem);
   say(`in use of the former authority:  ${inWords(leaves)}`);
+  const behind = await replicasBehind(store.db, secrets, material);
+  if (behind.length > 0) say(`controllers that still present its certificates:  ${behind.join(", ")}`);
 }
 
 function inWords({ identities, routers, sessions }: FormerLeaves): string {

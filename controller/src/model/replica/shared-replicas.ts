@@ -202,6 +202,13 @@ export class SharedReplicas implements ReplicaSet {
   }
 }
 
+/** Those that run, or have run within the last ten minutes, and the certificates that are seen at their addresses. */
+export async function presentReplicas(db: Db): Promise<{ readonly id: string; readonly fingerprint: string }[]> {
+  const { rows } = await sql<{ id: string; fingerprint: string }>`
+    SELECT id, fingerprint FROM replica WHERE seen_at >= now() - ${FORGET} ORDER BY id`.execute(db);
+  return rows;
+}
+
 async function nextSet(trx: Db): Promise<void> {
   await sql`INSERT INTO setting (name, value) VALUES (${SETTING}, '1') ON CONFLICT (name) DO UPDATE
     SET value = to_jsonb((setting.value #>> '{}')::bigint + 1)`.execute(trx);
