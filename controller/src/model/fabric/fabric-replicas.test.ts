@@ -283,6 +283,24 @@ it.each<[string, () => void]>([
   expect(other.net.fabric.circuits()).toEqual([]);
 });
 
+it.each([
+  ["the single controller that had no id of its own", "controller", "c1"],
+  ["a controller that has another id now", "ctrl1", "c1"],
+])("the circuits of %s are taken over by the process that is there now", async (_what, former, now) => {
+  const before = await controller(former);
+  const id = await circuitOf(before);
+  // A single controller gives routers no tag of the right.
+  if (former === "controller")
+    for (const all of carried.values()) for (const { tags } of all) delete (tags as { grant?: string }).grant;
+  await before.stop();
+  const present = await controller(now);
+  await takenOver(present, id);
+  present.net.fabric.removeCircuit(id);
+  for (const router of [present.a, present.b]) {
+    expect(await router.nextUnroute()).toMatchObject({ circuitId: id, now: true });
+  }
+});
+
 it("one controller asks a router for its terminators, and deletes none that another one has created again", async () => {
   const { one, other } = await two();
   const asked = async ({ b }: Controller) =>
