@@ -3,7 +3,7 @@ import type { CircuitAccess } from "./circuits/circuit-access.ts";
 import type { CircuitRegistry } from "./circuits/circuit-registry.ts";
 import type { DynamicCosts } from "./circuits/costs.ts";
 import type { DataModelFeed } from "./data-model/data-model-feed.ts";
-import type { ModelChange } from "./ports.ts";
+import type { ModelChange } from "./model-change.ts";
 import type { RouterLife } from "./routers/router-life.ts";
 import type { HostingEnds } from "./sessions/hosting-ends.ts";
 import type { SessionFeed } from "./sessions/session-feed.ts";

@@ -9,7 +9,8 @@ import {
   silentLogger,
 } from "@sallyport/wire";
 import { describe, expect, test } from "vitest";
-import { DenialCode, type ModelChange } from "../ports.ts";
+import type { ModelChange } from "../model-change.ts";
+import { DenialCode } from "../ports.ts";
 import { dial, dialHeaders, established, meshPerTest } from "../testing/circuit-mesh.ts";
 import { MemoryModel } from "../testing/memory-model.ts";
 import type { ScriptedRouter } from "../testing/scripted-router.ts";

@@ -1,5 +1,6 @@
 import type { Logger, Permission } from "@sallyport/wire";
-import { type AccessQuestion, DenialCode, type FabricModel, type Revoked } from "../ports.ts";
+import type { AccessQuestion, Revoked } from "../model-change.ts";
+import { DenialCode, type FabricModel } from "../ports.ts";
 import { EdgeRefusal } from "../requests.ts";
 import { isSignedToken, namesIn } from "../token-names.ts";
 import type { Circuit } from "./circuit.ts";

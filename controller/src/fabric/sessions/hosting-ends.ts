@@ -1,6 +1,7 @@
 import { EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger, RouterCapability } from "@sallyport/wire";
 import type { Mesh } from "../links/mesh.ts";
-import type { AccessQuestion, FabricModel, TerminatorRecord } from "../ports.ts";
+import type { AccessQuestion } from "../model-change.ts";
+import type { FabricModel, TerminatorRecord } from "../ports.ts";
 import { isSignedToken } from "../token-names.ts";
 
 /** Wait before a failed look-up is repeated. */

@@ -1,13 +1,12 @@
 import { Listeners } from "@sallyport/async";
 import type { ApiSessionRecord, Permission, PrecedenceName } from "@sallyport/wire";
+import type { AccessQuestion, ModelChange } from "../model-change.ts";
 import type {
-  AccessQuestion,
   CertificateExtension,
   CertificateVerifyCode,
   CircuitService,
   Denial,
   FabricModel,
-  ModelChange,
   NewTerminator,
   RouterConfigs,
   RouterInterface,
