@@ -21,9 +21,13 @@ const ASYNC = "packages/async/";
 const PURE = ["node:crypto", "node:buffer", "@sallyport/async", "@sallyport/wire"];
 
 /** What the fabric and the model that feeds it agree on. */
-const FABRIC_PORTS = ["ports.ts", "replicas.ts", "token-names.ts", "data-model/data-model-source.ts"].map(
-  (name) => `controller/src/fabric/${name}`,
-);
+const FABRIC_PORTS = [
+  "ports.ts",
+  "change-port.ts",
+  "replicas.ts",
+  "token-names.ts",
+  "data-model/data-model-source.ts",
+].map((name) => `controller/src/fabric/${name}`);
 
 /** What the pure parts of the operator may load: of Node and npm nothing that does I/O. */
 const OPERATOR_PURE = [

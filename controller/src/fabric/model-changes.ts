@@ -1,9 +1,9 @@
 import type { Logger } from "@sallyport/wire";
+import type { ModelChange } from "./change-port.ts";
 import type { CircuitAccess } from "./circuits/circuit-access.ts";
 import type { CircuitRegistry } from "./circuits/circuit-registry.ts";
 import type { DynamicCosts } from "./circuits/costs.ts";
 import type { DataModelFeed } from "./data-model/data-model-feed.ts";
-import type { ModelChange } from "./model-change.ts";
 import type { RouterLife } from "./routers/router-life.ts";
 import type { HostingEnds } from "./sessions/hosting-ends.ts";
 import type { SessionFeed } from "./sessions/session-feed.ts";

@@ -15,8 +15,8 @@ import {
   type PrecedenceName,
   type VersionInfo,
 } from "@sallyport/wire";
+import type { AccessQuestion, ModelChange } from "./change-port.ts";
 import type { DataModelSource } from "./data-model/data-model-source.ts";
-import type { AccessQuestion, ModelChange } from "./model-change.ts";
 
 /** A router entity as the fabric needs it. */
 export interface RouterRecord {

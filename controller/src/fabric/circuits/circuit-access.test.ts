@@ -9,7 +9,7 @@ import {
   silentLogger,
 } from "@sallyport/wire";
 import { describe, expect, test } from "vitest";
-import type { ModelChange } from "../model-change.ts";
+import type { ModelChange } from "../change-port.ts";
 import { DenialCode } from "../ports.ts";
 import { dial, dialHeaders, established, meshPerTest } from "../testing/circuit-mesh.ts";
 import { MemoryModel } from "../testing/memory-model.ts";

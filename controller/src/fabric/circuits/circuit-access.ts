@@ -1,5 +1,5 @@
 import type { Logger, Permission } from "@sallyport/wire";
-import type { AccessQuestion, Revoked } from "../model-change.ts";
+import type { AccessQuestion, Revoked } from "../change-port.ts";
 import { DenialCode, type FabricModel } from "../ports.ts";
 import { EdgeRefusal } from "../requests.ts";
 import { isSignedToken, namesIn } from "../token-names.ts";

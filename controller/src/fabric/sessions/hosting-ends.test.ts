@@ -1,6 +1,6 @@
 import { decodeControl, EdgeCtrlType, edgeCtrlPb } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { AccessQuestion } from "../model-change.ts";
+import type { AccessQuestion } from "../change-port.ts";
 import { eventually, TestFabric } from "../testing/test-fabric.ts";
 
 let net: TestFabric;

@@ -1,6 +1,6 @@
 import { EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger, RouterCapability } from "@sallyport/wire";
+import type { AccessQuestion } from "../change-port.ts";
 import type { Mesh } from "../links/mesh.ts";
-import type { AccessQuestion } from "../model-change.ts";
 import type { FabricModel, TerminatorRecord } from "../ports.ts";
 import { isSignedToken } from "../token-names.ts";
 

@@ -1,6 +1,6 @@
 import { Listeners } from "@sallyport/async";
 import type { ApiSessionRecord, Permission, PrecedenceName } from "@sallyport/wire";
-import type { AccessQuestion, ModelChange } from "../model-change.ts";
+import type { AccessQuestion, ModelChange } from "../change-port.ts";
 import type {
   CertificateExtension,
   CertificateVerifyCode,

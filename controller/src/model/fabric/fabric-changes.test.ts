@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { ModelChange } from "../../fabric/model-change.ts";
+import type { ModelChange } from "../../fabric/change-port.ts";
 import { interposed, type TestStore, testStore } from "../../store/testing/test-store.ts";
 import type { ModelContext } from "../context.ts";
 import { ApiSessions } from "../session/api-sessions.ts";

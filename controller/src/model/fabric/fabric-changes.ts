@@ -1,6 +1,6 @@
 import { Listeners } from "@sallyport/async";
 import type { ApiSessionRecord } from "@sallyport/wire";
-import type { ModelChange } from "../../fabric/model-change.ts";
+import type { ModelChange } from "../../fabric/change-port.ts";
 import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
 import type {
   ApiSessionBefore,

@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { authPolicy } from "../../api/testing/auth-policy.ts";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
-import type { ModelChange } from "../../fabric/model-change.ts";
+import type { ModelChange } from "../../fabric/change-port.ts";
 import type { NewTerminator } from "../../fabric/ports.ts";
 import type { Store } from "../../store/database.ts";
 import { interposed, settled } from "../../store/testing/test-store.ts";

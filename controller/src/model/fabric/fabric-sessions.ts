@@ -2,7 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import type { ApiSessionRecord } from "@sallyport/wire";
 import { type RawBuilder, sql } from "kysely";
 import { TOTP_OPEN } from "../../auth/factors.ts";
-import type { AccessQuestion } from "../../fabric/model-change.ts";
+import type { AccessQuestion } from "../../fabric/change-port.ts";
 import type { FabricModel } from "../../fabric/ports.ts";
 import { namesIn } from "../../fabric/token-names.ts";
 import { likely } from "../../store/driver/statement.ts";

@@ -8,7 +8,7 @@ import { sql } from "kysely";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import type { TokenSubject } from "../../auth/tokens/token-issuer.ts";
-import type { ModelChange } from "../../fabric/model-change.ts";
+import type { ModelChange } from "../../fabric/change-port.ts";
 import { DenialCode, type NewTerminator } from "../../fabric/ports.ts";
 import { appendChange } from "../../store/changes/change-log.ts";
 import type { SessionRow } from "../session/sessions.ts";
