@@ -17,6 +17,16 @@ export interface HttpRequest {
   readonly token?: string;
 }
 
+/** A request was refused. */
+export class RefusedError extends Error {
+  readonly answer: HttpAnswer;
+
+  constructor({ method, path }: HttpRequest, answer: HttpAnswer) {
+    super(`${method} ${path} answered ${answer.status}: ${answer.text}`);
+    this.answer = answer;
+  }
+}
+
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: string;
@@ -135,7 +145,16 @@ export class LoadClient {
     this.#token = (JSON.parse(answer.text) as { data: { token: string } }).data.token;
   }
 
-  /** One request that must succeed. @throws Error with what was answered */
+  /** The session of the client, also for one at another controller of the network. */
+  get token(): string {
+    return this.#token;
+  }
+
+  set token(token: string) {
+    this.#token = token;
+  }
+
+  /** One request that must succeed. @throws RefusedError, and what ends its connection */
   async ask(request: HttpRequest): Promise<HttpAnswer> {
     const connection = await this.#take();
     try {
@@ -225,7 +244,7 @@ export class LoadClient {
         (type === undefined ? "" : `content-type: ${type}\r\n`) +
         `content-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
     );
-    if (answer.status >= 400) throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text}`);
+    if (answer.status >= 400) throw new RefusedError(request, answer);
     return answer;
   }
 }

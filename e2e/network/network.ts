@@ -8,7 +8,7 @@ import { chosenLogin, type LoginKind, withLogin } from "./login/logins.ts";
 import { accepts, Program } from "./program.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
-const ADMIN_PASSWORD = "correct-horse-battery";
+export const ADMIN_PASSWORD = "correct-horse-battery";
 
 /** A whole Sallyport network: a controller with its embedded database, two linked routers `r1` and `r2`, and an administrator's client. */
 export interface Network {

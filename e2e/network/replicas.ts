@@ -1,9 +1,27 @@
 import { join } from "node:path";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
-import { type Network, type NetworkOptions, startNetwork } from "./network.ts";
+import { ADMIN_PASSWORD, type Network, type NetworkOptions, startNetwork } from "./network.ts";
 import { accepts, Program } from "./program.ts";
 
 const MAIN = join(import.meta.dirname, "..", "..", "controller", "src", "main.ts");
+
+/**
+ * Sets a network up in `folder` on a database by URL; resolves with the file for its controllers, none of which runs yet.
+ * @param port of the address that clients share
+ */
+export async function initShared(folder: string, databaseUrl: string, port: number): Promise<string> {
+  const where = ["--dir", join(folder, "controller"), "--host", "localhost"];
+  const ports = ["--api-port", String(port), "--ctrl-port", String(port)];
+  const init = new Program({
+    name: "init",
+    command: process.execPath,
+    args: [MAIN, "init", ...where, ...ports, "--database-url", databaseUrl],
+    env: { SALLYPORT_ADMIN_USERNAME: "admin", SALLYPORT_ADMIN_PASSWORD: ADMIN_PASSWORD },
+  });
+  const code = await init.exited;
+  if (code !== 0) throw new Error(`init ended with exit code ${code}\n${init.tail.join("\n")}`);
+  return join(folder, "controller", "controller.yml");
+}
 
 /** A further controller process of a network. */
 export interface Replica {
@@ -46,10 +64,13 @@ export async function startReplica(network: Network, id: string): Promise<Replic
   return startReplicaAt(network, await placeOfReplica(id));
 }
 
+/** Where a replica runs, and how. */
 export interface ReplicaPlace {
   readonly id: string;
   readonly apiPort: number;
   readonly ctrlPort: number;
+  /** Of Node. */
+  readonly nodeOptions?: readonly string[];
   /** More variables of its environment. */
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -62,12 +83,12 @@ export async function placeOfReplica(id: string, env: Readonly<Record<string, st
 /** The same where the process ran before. */
 export async function startReplicaAt(
   network: Pick<Network, "controllerFile" | "folder">,
-  { id, apiPort, ctrlPort, env = {} }: ReplicaPlace,
+  { id, apiPort, ctrlPort, env = {}, nodeOptions = [] }: ReplicaPlace,
 ): Promise<Replica> {
   const program = new Program({
     name: id,
     command: process.execPath,
-    args: [MAIN, "run", network.controllerFile],
+    args: [...nodeOptions, MAIN, "run", network.controllerFile],
     env: {
       ...env,
       SALLYPORT_REPLICA_ID: id,

@@ -4,16 +4,13 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { pause } from "@sallyport/async";
 import { silentLogger } from "@sallyport/wire";
-import { freePorts } from "@sallyport/wire/testing/free-ports";
+import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
 import { EmbeddedPostgres } from "../../../../controller/src/store/postgres/embedded.ts";
 import { BreakableWay } from "../../../../controller/src/store/testing/breakable-way.ts";
 import { urlOf } from "../../../../controller/src/store/testing/oldest-server.ts";
 import { eventually } from "../../../network/eventually.ts";
-import { Program } from "../../../network/program.ts";
-import { type Replica, startReplicaAt } from "../../../network/replicas.ts";
+import { initShared, type Replica, startReplicaAt } from "../../../network/replicas.ts";
 
-const MAIN = join(import.meta.dirname, "..", "..", "..", "..", "controller", "src", "main.ts");
-export const ADMIN_PASSWORD = "correct-horse-battery";
 /** A question that was not answered by then has an unknown outcome. */
 const ANSWER_MS = 20_000;
 
@@ -63,7 +60,7 @@ export class ReplicaSet {
   static async start(folder: string, count: number): Promise<ReplicaSet> {
     const set = new ReplicaSet(folder, await startDatabase(folder));
     try {
-      await set.#init();
+      await initShared(folder, urlOf(set.#database.connection), await freePort());
       for (let n = 1; n <= count; n++) set.#members.push(await set.#startMember(`c${n}`));
       return set;
     } catch (error) {
@@ -167,20 +164,6 @@ export class ReplicaSet {
     const member = this.#members[at % this.#members.length];
     if (member === undefined) throw new Error("the set has no replica");
     return member;
-  }
-
-  async #init(): Promise<void> {
-    const [port = 0] = await freePorts(1);
-    const where = ["--dir", join(this.#folder, "controller"), "--host", "localhost"];
-    const ports = ["--api-port", String(port), "--ctrl-port", String(port)];
-    const init = new Program({
-      name: "init",
-      command: process.execPath,
-      args: [MAIN, "init", ...where, ...ports, "--database-url", urlOf(this.#database.connection)],
-      env: { SALLYPORT_ADMIN_USERNAME: "admin", SALLYPORT_ADMIN_PASSWORD: ADMIN_PASSWORD },
-    });
-    const code = await init.exited;
-    if (code !== 0) throw new Error(`init ended with exit code ${code}\n${init.tail.join("\n")}`);
   }
 
   async #startMember(id: string): Promise<Member> {

@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
 import { pause } from "@sallyport/async";
+import { ADMIN_PASSWORD } from "../../../network/network.ts";
 import type { Random } from "../../../soak/random.ts";
 import type { Recorder } from "./recorder.ts";
-import { ADMIN_PASSWORD, type Answer, type CallOptions, type ReplicaSet } from "./replica-set.ts";
+import type { Answer, CallOptions, ReplicaSet } from "./replica-set.ts";
 
 const MANAGEMENT = "/edge/management/v1";
 const CLIENT = "/edge/client/v1";

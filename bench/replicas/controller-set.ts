@@ -1,0 +1,123 @@
+import { join } from "node:path";
+import { silentLogger } from "@sallyport/wire";
+import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
+import pg from "pg";
+import { EmbeddedPostgres } from "../../controller/src/store/postgres/embedded.ts";
+import { urlOf } from "../../controller/src/store/testing/oldest-server.ts";
+import { ADMIN_PASSWORD } from "../../e2e/network/network.ts";
+import { initShared, type Replica, type ReplicaPlace, startReplicaAt } from "../../e2e/network/replicas.ts";
+import { PROGRAM_IMAGES } from "../../images/programs.ts";
+import { LoadClient } from "../api/http-client.ts";
+import { processTree, sharedMiB, treeCpuSeconds } from "../api/processes.ts";
+import { residentMiB } from "../dataplane/usage.ts";
+
+/** As images start it, with what `SALLYPORT_BENCH_NODE_OPTIONS` adds. */
+export const NODE_OPTIONS = [
+  ...(PROGRAM_IMAGES.controller?.nodeFlags ?? []),
+  ...(process.env.SALLYPORT_BENCH_NODE_OPTIONS?.split(" ") ?? []),
+];
+const MAX_CONNECTIONS = "150";
+
+/** A PostgreSQL that keeps what it acknowledges, for several controllers. */
+export function startDatabase(folder: string): Promise<EmbeddedPostgres> {
+  const settings = { max_connections: MAX_CONNECTIONS };
+  return EmbeddedPostgres.start({ dir: join(folder, "db"), settings, log: silentLogger });
+}
+
+/** A controller that is measured. */
+export interface Member extends ReplicaPlace {
+  readonly replica: Replica;
+  readonly client: LoadClient;
+}
+
+/** Several controllers on one PostgreSQL, without routers. The same session is good at each of them. */
+export class ControllerSet {
+  readonly database: EmbeddedPostgres;
+  readonly #folder: string;
+  readonly #file: string;
+  readonly #members: Member[] = [];
+
+  private constructor(folder: string, database: EmbeddedPostgres, file: string) {
+    this.#folder = folder;
+    this.database = database;
+    this.#file = file;
+  }
+
+  /** @param fill writes rows before the first controller reads them */
+  static async start(
+    folder: string,
+    count: number,
+    fill?: (database: pg.Client) => Promise<void>,
+  ): Promise<ControllerSet> {
+    const database = await startDatabase(folder);
+    try {
+      // The first controller is also at the address that tokens name.
+      const [port = 0, ...others] = await freePorts(count);
+      const set = new ControllerSet(folder, database, await initShared(folder, urlOf(database.connection), port));
+      if (fill !== undefined) await set.query(fill);
+      for (const [index, apiPort] of [port, ...others].entries()) await set.#add(`c${index + 1}`, apiPort);
+      return set;
+    } catch (error) {
+      await database.stop();
+      throw error;
+    }
+  }
+
+  get members(): readonly Member[] {
+    return this.#members;
+  }
+
+  at(index: number): Member {
+    const member = this.#members[index];
+    if (member === undefined) throw new Error(`there is no controller ${index}`);
+    return member;
+  }
+
+  async query<T>(work: (database: pg.Client) => Promise<T>): Promise<T> {
+    const client = new pg.Client(this.database.connection);
+    await client.connect();
+    try {
+      return await work(client);
+    } finally {
+      await client.end();
+    }
+  }
+
+  /** CPU seconds of each controller so far. */
+  cpuSeconds(): number[] {
+    return this.#members.map(({ replica }) => treeCpuSeconds([replica.program.pid]));
+  }
+
+  async databaseCpuSeconds(): Promise<number> {
+    return databaseCpuSeconds(this.database);
+  }
+
+  residentMiB(): number[] {
+    return this.#members.map(({ replica }) => residentMiB(replica.program.pid));
+  }
+
+  async databaseMiB(): Promise<number> {
+    return sharedMiB(processTree((await this.database.pid()) ?? -1));
+  }
+
+  async stop(): Promise<void> {
+    for (const { client } of this.#members) client.close();
+    await Promise.all(this.#members.map(({ replica }) => replica.program.stop()));
+    await this.database.stop();
+  }
+
+  async #add(id: string, apiPort: number): Promise<void> {
+    const place = { id, apiPort, ctrlPort: await freePort(), nodeOptions: NODE_OPTIONS };
+    const replica = await startReplicaAt({ controllerFile: this.#file, folder: this.#folder }, place);
+    const client = new LoadClient(apiPort);
+    const [first] = this.#members;
+    this.#members.push({ ...place, replica, client });
+    if (first === undefined) await client.login("admin", ADMIN_PASSWORD);
+    else client.token = first.client.token;
+  }
+}
+
+/** CPU seconds of a server with all of its processes, those that have ended too. */
+export async function databaseCpuSeconds(database: EmbeddedPostgres): Promise<number> {
+  return treeCpuSeconds(processTree((await database.pid()) ?? -1));
+}
