@@ -96,7 +96,7 @@ test-images: $(INSTALLED) ## test containers of the images: read-only, no root, 
 verify: $(INSTALLED) ## run everything: the gate (.ci/run) and all slow suites, an hour and a quarter (VERIFY=1/4 … 4/4: one part)
 	@VERIFY=$(VERIFY) bash scripts/run/verify.sh
 
-bench: $(INSTALLED) ## measure wire, data plane, API and operator beside OpenZiti, one JSON line per figure (needs Go for OpenZiti)
+bench: $(INSTALLED) ## measure wire, data plane, API, several controllers and operator, beside OpenZiti, one JSON line per figure (needs Go for OpenZiti)
 	@npm run --silent bench
 
 bench-check: $(INSTALLED) ## compare the figures of trust and the data plane with their targets; fails when one is missed (needs Go and a quiet machine)

@@ -39,11 +39,7 @@ export async function startRouters(set: ControllerSet, folder: string, count: nu
       started.push(run(name, "run", file));
     });
     for (const member of set.members) {
-      await eventually(
-        `${count} routers at ${member.id}`,
-        async () => (await routersOnline(member)) === count,
-        60_000,
-      );
+      await eventually(`${count} routers at ${member.id}`, async () => (await routersOnline(member)) === count, 60_000);
     }
     return started;
   } catch (error) {

@@ -10,7 +10,7 @@ import { get, idOf, patch, post, remove } from "../requests.ts";
 import type { Row } from "../row.ts";
 
 const CONTROLLERS = 3;
-const PER_SECOND = Number(process.env.RATE ?? 200);
+const PER_SECOND = 200;
 const FOR_MS = 20_000;
 const IDENTITIES = 200;
 /** Of the changes of an identity, every so manieth is looked for at the other controller. */
@@ -197,7 +197,11 @@ function report({ answered, read, routed, late }: Times, details: Readonly<Recor
       value: quantile(sorted, 0.99),
       unit: "ms",
       target: { atMost: 100 },
-      details: { p50: Math.round(quantile(sorted, 0.5)), max: Math.round(sorted.at(-1) ?? Number.NaN), of: values.length },
+      details: {
+        p50: Math.round(quantile(sorted, 0.5)),
+        max: Math.round(sorted.at(-1) ?? Number.NaN),
+        of: values.length,
+      },
     });
   };
   tell("until a read at another controller shows it", read);

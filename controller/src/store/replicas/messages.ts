@@ -1,3 +1,6 @@
+import type pg from "pg";
+import { ask } from "../postgres/store-client.ts";
+
 /** What the processes on one database tell each other by NOTIFY: as short as may be, because PostgreSQL keeps it in a queue. */
 
 /** The channel that all of them listen on. */
@@ -8,6 +11,17 @@ export type ReplicaMessage =
   | { readonly kind: "written"; readonly from: string; readonly count: number }
   /** `from` knows everything that `to` had written when it sent the message of this number. */
   | { readonly kind: "seen"; readonly from: string; readonly to: string; readonly count: number };
+
+/**
+ * A message is a transaction of its own, which others wait for. It waits neither for the disk nor for standbys: no message outlives the server, and the log
+ * that messages are about has been committed before.
+ */
+const NOTIFY = `WITH unflushed AS (SELECT set_config('synchronous_commit', 'off', true))
+  SELECT pg_notify($1, message) FROM unflushed, unnest($2::text[]) AS message`;
+
+export async function notify(client: pg.ClientBase, messages: readonly string[], answerMs: number): Promise<void> {
+  await ask(client, NOTIFY, [CHANNEL, messages], answerMs);
+}
 
 export function messageText(message: ReplicaMessage): string {
   const { kind, from, count } = message;

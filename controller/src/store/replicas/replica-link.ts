@@ -9,7 +9,7 @@ import { ask, CONNECTION_LIMITS, StoreClient } from "../postgres/store-client.ts
 import { SchemaTooNewError } from "../upgrade/schema-state.ts";
 import { Leadership } from "./leadership.ts";
 import { endLease, LEASE_MS, RENEW_MS, REPLICA_PREFIX, type Renewal, renewLease } from "./lease.ts";
-import { CHANNEL, messageText, type ReplicaMessage, readMessage } from "./messages.ts";
+import { CHANNEL, messageText, notify, type ReplicaMessage, readMessage } from "./messages.ts";
 import { type OtherReplica, Spread } from "./spread.ts";
 
 /** How long an answer waits at most until the others know what it is about: what they answer from memory is not as old ({@link MEMORY_MS}). */
@@ -338,8 +338,7 @@ export class ReplicaLink {
     try {
       while (client !== undefined && this.#client === client && this.#outgoing.length > 0) {
         const texts = this.#outgoing.splice(0).map(messageText);
-        const text = "SELECT pg_notify($1, message) FROM unnest($2::text[]) AS message";
-        await ask(client, text, [CHANNEL, texts], this.#options.answerMs);
+        await notify(client, texts, this.#options.answerMs);
       }
     } catch (error) {
       if (client !== undefined) this.#lost(client, error);
