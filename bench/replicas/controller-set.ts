@@ -92,12 +92,28 @@ export class ControllerSet {
     return databaseCpuSeconds(this.database);
   }
 
+  /** Of each controller that runs. */
   residentMiB(): number[] {
-    return this.#members.map(({ replica }) => residentMiB(replica.program.pid));
+    return this.#members
+      .filter(({ replica }) => replica.program.isRunning)
+      .map(({ replica }) => residentMiB(replica.program.pid));
   }
 
   async databaseMiB(): Promise<number> {
     return sharedMiB(processTree((await this.database.pid()) ?? -1));
+  }
+
+  /** Ends all controllers without warning and starts them at once; resolves when they answer. */
+  async restartAll(): Promise<void> {
+    for (const { replica } of this.#members) replica.program.signal("SIGKILL");
+    await Promise.all(this.#members.map((_, index) => this.restart(index)));
+  }
+
+  /** Starts a controller that was killed. */
+  async restart(index: number): Promise<void> {
+    const { id, apiPort, ctrlPort, client, replica } = this.at(index);
+    await replica.program.stop();
+    this.#members[index] = { ...(await this.#run({ id, apiPort, ctrlPort })), client };
   }
 
   async stop(): Promise<void> {
@@ -107,13 +123,17 @@ export class ControllerSet {
   }
 
   async #add(id: string, apiPort: number): Promise<void> {
-    const place = { id, apiPort, ctrlPort: await freePort(), nodeOptions: NODE_OPTIONS };
-    const replica = await startReplicaAt({ controllerFile: this.#file, folder: this.#folder }, place);
+    const started = await this.#run({ id, apiPort, ctrlPort: await freePort() });
     const client = new LoadClient(apiPort);
     const [first] = this.#members;
-    this.#members.push({ ...place, replica, client });
+    this.#members.push({ ...started, client });
     if (first === undefined) await client.login("admin", ADMIN_PASSWORD);
     else client.token = first.client.token;
+  }
+
+  async #run(place: Omit<ReplicaPlace, "nodeOptions">): Promise<Omit<Member, "client">> {
+    const where = { controllerFile: this.#file, folder: this.#folder };
+    return { ...place, replica: await startReplicaAt(where, { ...place, nodeOptions: NODE_OPTIONS }) };
   }
 }
 

@@ -12,10 +12,11 @@ import { makeScratch, removeScratch } from "../../e2e/network/scratch.ts";
 import { emit, missed } from "../dataplane/figure.ts";
 import type { Effort, Row } from "./row.ts";
 import { changes } from "./rows/changes.ts";
+import { manyRouters } from "./rows/many-routers.ts";
 import { rest } from "./rows/rest.ts";
 import { scaling } from "./rows/scaling.ts";
 
-const ROWS: Readonly<Record<string, Row>> = { rest, changes, scaling };
+const ROWS: Readonly<Record<string, Row>> = { rest, changes, scaling, "many-routers": manyRouters };
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,

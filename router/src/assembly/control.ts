@@ -11,6 +11,7 @@ import {
 } from "@sallyport/wire";
 import { resolveBind } from "../config/network-interfaces.ts";
 import { channelLimits, edgeListeners, linkListeners, proxyOf } from "../config/options.ts";
+import type { RouterIdentity } from "../config/router-identity.ts";
 import { Control } from "../control/control.ts";
 import { Controllers } from "../control/controllers/controllers.ts";
 import { giveUpLateCircuits } from "../control/late-circuits.ts";
@@ -21,7 +22,14 @@ import { Histogram } from "../metrics/histogram.ts";
 import type { Assembly, RouterCounts } from "./context.ts";
 
 /** The control channels, not yet dialled: see `membership.ts`. */
-export function controlChannels({ config, identity, routerId, log }: Assembly): Controllers {
+export function controlChannels({
+  config,
+  identity,
+  routerId,
+  log,
+}: Pick<Assembly, "config" | "routerId" | "log"> & {
+  readonly identity: Pick<RouterIdentity, "current">;
+}): Controllers {
   const { ctrl } = config;
   const links = linkListeners(config);
   return new Controllers({
