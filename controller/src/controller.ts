@@ -213,7 +213,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const fabricModel = createFabricModel(ctx, model);
     stops.push({ name: "fabric model", stop: () => fabricModel.close() });
     const calls = new ReplicaCalls({
-      ...{ ownId: pki.controllerId, port: apiPort, directory: replicas, log },
+      ...{ ownId: pki.controllerId, ports: [...new Set([ctrlPort, apiPort])], directory: replicas, log },
       identity: () => pki.serverIdentity,
     });
     stops.push({ name: "calls of replicas", stop: () => calls.close() });

@@ -20,6 +20,8 @@ export const SILENT_MS = 1_000;
 const WHOLE_FACTOR = 5;
 /** A replica that could not be reached is not dialed again for this long: a question to all replicas must not wait for it each time. */
 const REST_MS = 1_000;
+/** What TLS says where the listener does not know the ALPN name. */
+const NO_SUCH_ALPN = "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL";
 /** Of one answer. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const HEARTBEATS = { sendIntervalMs: 1_000, checkIntervalMs: 500, closeUnresponsiveMs: 5_000 };
@@ -68,9 +70,10 @@ export class CalledReplica {
 
   /** Takes note of what is known of it now. A channel to what it was before ends. */
   update(replica: KnownReplica): void {
-    const { apiAddress, fingerprint } = this.#replica;
+    const before = this.#replica;
     this.#replica = replica;
-    if (apiAddress === replica.apiAddress && fingerprint === replica.fingerprint) return;
+    const isSame = (["ctrlAddress", "apiAddress", "fingerprint"] as const).every((key) => before[key] === replica[key]);
+    if (isSame) return;
     this.#restsUntil = Number.NEGATIVE_INFINITY;
     this.#open?.close(new Error(`replica ${this.id} has another address or certificate`));
   }
@@ -120,23 +123,14 @@ export class CalledReplica {
   }
 
   async #dial(): Promise<Channel> {
-    const { ownId, identity, onNotice, onConnected, silentMs, log } = this.#parts;
-    const { apiAddress, fingerprint } = this.#replica;
-    const channel = await dialChannel({
-      address: `tls:${apiAddress}`,
-      identity: identity(),
-      // Not by its dates: the clock of one of the two may be wrong.
-      peerFingerprint: fingerprint,
-      alpn: REPLICA_ALPN,
-      hello: { idToken: ownId },
-      timeoutMs: silentMs,
-      log,
+    const { onNotice, onConnected } = this.#parts;
+    const { ctrlAddress, apiAddress } = this.#replica;
+    const channel = await this.#dialAt(ctrlAddress).catch((error: unknown) => {
+      // Replicas of earlier versions answer at the address of their API alone.
+      const isUnknown = error instanceof HandshakeError && codeOf(error.cause) === NO_SUCH_ALPN;
+      if (isUnknown && `tls:${apiAddress}` !== ctrlAddress) return this.#dialAt(`tls:${apiAddress}`);
+      throw error;
     });
-    const { remoteId } = channel;
-    if (remoteId !== this.id) {
-      channel.close();
-      throw new HandshakeError("WRONG_PEER", `expected replica ${this.id} at ${apiAddress}, found ${remoteId}`);
-    }
     const settle = (message: Message, settled: (pending: Pending) => void) => {
       const pending = this.#pending.get(callOf(message));
       if (pending !== undefined) settled(pending);
@@ -160,6 +154,25 @@ export class CalledReplica {
     // When the asker's turn is over: what it asks goes first.
     setImmediate(onConnected);
     return channel;
+  }
+
+  async #dialAt(address: string): Promise<Channel> {
+    const { ownId, identity, silentMs, log } = this.#parts;
+    const { fingerprint } = this.#replica;
+    const channel = await dialChannel({
+      address,
+      identity: identity(),
+      // Not by its dates: the clock of one of the two may be wrong.
+      peerFingerprint: fingerprint,
+      alpn: REPLICA_ALPN,
+      hello: { idToken: ownId },
+      timeoutMs: silentMs,
+      log,
+    });
+    const { remoteId } = channel;
+    if (remoteId === this.id) return channel;
+    channel.close();
+    throw new HandshakeError("WRONG_PEER", `expected replica ${this.id} at ${address}, found ${remoteId}`);
   }
 
   #ask(channel: Channel, name: string, value: unknown): Promise<{ value: unknown; parts: readonly unknown[] }> {
@@ -208,4 +221,8 @@ function take(pending: Pending, message: Message): void {
   }
   for (const item of items) pending.parts.push(item);
   pending.heard();
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
 }

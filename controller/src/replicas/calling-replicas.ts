@@ -47,7 +47,8 @@ type Handler = (question: unknown, asker: Asker) => Promise<Answer<unknown, unkn
 
 interface CallingParts {
   readonly ownId: string;
-  readonly port: ChannelPort;
+  /** Where the others find this process. */
+  readonly ports: readonly ChannelPort[];
   readonly directory: ReplicaDirectory;
   readonly log: Logger;
 }
@@ -83,19 +84,24 @@ export class CallingReplicas {
   }
 
   #listen(): () => void {
-    const { port, ownId, log } = this.#parts;
-    return acceptChannels(port, {
-      name: "replica",
-      protocols: [REPLICA_ALPN],
-      acceptsNoAlpn: false,
-      id: ownId,
-      authorize: async (hello, peer) => this.#authorize(hello, peer),
-      onChannel: (channel) => this.#accepted(channel),
-      helloTimeoutMs: HELLO_MS,
-      maxHellos: MAX_HELLOS,
-      maxBody: MAX_QUESTION_BYTES,
-      log,
-    });
+    const { ports, ownId, log } = this.#parts;
+    const stops = ports.map((port) =>
+      acceptChannels(port, {
+        name: "replica",
+        protocols: [REPLICA_ALPN],
+        acceptsNoAlpn: false,
+        id: ownId,
+        authorize: async (hello, peer) => this.#authorize(hello, peer),
+        onChannel: (channel) => this.#accepted(channel),
+        helloTimeoutMs: HELLO_MS,
+        maxHellos: MAX_HELLOS,
+        maxBody: MAX_QUESTION_BYTES,
+        log,
+      }),
+    );
+    return () => {
+      for (const stop of stops) stop();
+    };
   }
 
   /** @throws HandshakeError: the connection is closed without an answer */

@@ -2,7 +2,7 @@
 import { Headers, type Message, type Outgoing, ProtocolError } from "@sallyport/wire";
 import type { z } from "zod";
 
-/** The ALPN name of the channels between replicas, on the port of the APIs. */
+/** The ALPN name of the channels between replicas. */
 export const REPLICA_ALPN = "sallyport-replica";
 
 const Type = { Question: 30_100, Part: 30_101, Answer: 30_102, Notice: 30_103 } as const;

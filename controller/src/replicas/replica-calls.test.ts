@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
-import { dialChannel, type Identity } from "@sallyport/wire";
+import { connect } from "node:tls";
+import { dialChannel, type Identity, TlsPort } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
@@ -85,9 +86,9 @@ describe("a call", () => {
       for (const socket of sockets) socket.destroy();
       mute.close();
     });
-    replicas.set({ id: "mute", apiAddress: `localhost:${(mute.address() as { port: number }).port}` });
-    replicas.set({ id: "nowhere", apiAddress: "localhost:1" });
-    replicas.set({ id: "ended", apiAddress: "localhost:1", isLive: false });
+    replicas.set({ id: "mute", ctrlAddress: `tls:localhost:${(mute.address() as { port: number }).port}` });
+    replicas.set({ id: "nowhere", ctrlAddress: "tls:localhost:1" });
+    replicas.set({ id: "ended", ctrlAddress: "tls:localhost:1", isLive: false });
     const { answers, silent } = await one.calls.askAll(GREET, { name: "x" });
     expect(answers.map(({ replicaId }) => replicaId)).toEqual(["two"]);
     expect(silent).toEqual(["failing", "hanging", "mute", "nowhere", "odd", old.id]);
@@ -110,14 +111,33 @@ describe("a call", () => {
     await vi.waitFor(async () => expect(await ask()).toEqual(["two"]), { timeout: 10_000 });
   });
 
+  it("goes to the control address, and to that of the API where a replica of an earlier version answers there alone", async () => {
+    const one = await greeting("one");
+    const old = await greeting("old");
+    const ctrl = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: old.identity });
+    stops.push(() => ctrl.close());
+    ctrl.register({
+      name: "ctrl",
+      protocols: ["ziti-ctrl"],
+      acceptsNoAlpn: false,
+      onSocket: (socket) => socket.destroy(),
+    });
+    replicas.set({ id: "old", ctrlAddress: `tls:localhost:${ctrl.port}` });
+    const worker = await greeting("worker");
+    // Several workers share the address of the API: another one answers there.
+    replicas.set({ id: "worker", apiAddress: `localhost:${old.port.port}` });
+    const { answers } = await one.calls.askAll(GREET, { name: "x" });
+    expect(answers.map(({ replicaId }) => replicaId)).toEqual(["old", worker.id]);
+  });
+
   it("fails at a replica with the name of another, or a certificate that is not the one known", async () => {
     const one = await greeting("one");
     const two = await greeting("two");
     replicas.set({ id: "two", isLive: false });
     const { leafFingerprint } = await replicas.authority.identity("three");
-    const apiAddress = `localhost:${two.port.port}`;
-    replicas.set({ id: "three", apiAddress, fingerprint: two.identity.leafFingerprint });
-    replicas.set({ id: "four", apiAddress, fingerprint: leafFingerprint });
+    const ctrlAddress = `tls:localhost:${two.port.port}`;
+    replicas.set({ id: "three", ctrlAddress, fingerprint: two.identity.leafFingerprint });
+    replicas.set({ id: "four", ctrlAddress, fingerprint: leafFingerprint });
     expect((await one.calls.askAll(GREET, { name: "x" })).silent).toEqual(["four", "three"]);
   });
 
@@ -163,6 +183,24 @@ describe("a stranger", () => {
     const ended = channel.closed;
     replicas.set({ id: "one", isLive: false });
     await ended;
+  });
+
+  it("with hundreds of connections that say nothing keeps no replica out", async () => {
+    const one = await greeting("one");
+    const two = await greeting("two");
+    const odd = await (await TestAuthority.create()).identity("odd");
+    const { certPem: cert, keyPem: key } = odd.defaultServerCertificate;
+    const silent = Array.from({ length: 200 }, () => {
+      const options = { port: two.port.port, ALPNProtocols: [REPLICA_ALPN], cert, key, rejectUnauthorized: false };
+      return connect({ host: "127.0.0.1", ...options }).on("error", () => undefined);
+    });
+    stops.push(() => {
+      for (const socket of silent) socket.destroy();
+    });
+    await Promise.race(silent.map((socket) => once(socket, "secureConnect")));
+    expect((await one.calls.askAll(GREET, { name: "x" })).answers).toHaveLength(1);
+    // Those that were not displaced are closed when they have said nothing in time.
+    await Promise.all(silent.map((socket) => socket.destroyed || once(socket, "close")));
   });
 
   it("that is a replica and asks for nonsense gets a failure", async () => {

@@ -28,8 +28,8 @@ const LOOK_MS = 500;
 
 interface ReplicaCallsParts {
   readonly ownId: string;
-  /** The port of the APIs. */
-  readonly port: ChannelPort;
+  /** Where the others find this process: its control address, and, for those of earlier versions, that of its API. */
+  readonly ports: readonly ChannelPort[];
   /** Of this process, as it is now: its server certificate is what the others know it by. */
   readonly identity: () => Identity;
   readonly directory: ReplicaDirectory;

@@ -1,7 +1,9 @@
 /** What the calls between replicas need to know of the set of replicas. */
 export interface KnownReplica {
   readonly id: string;
-  /** `host:port` of the APIs at this process alone. */
+  /** Of its control channel, `tls:host:port`. It leads to this process alone. */
+  readonly ctrlAddress: string;
+  /** `host:port` of the APIs, which other processes may share. */
   readonly apiAddress: string;
   /** Of the certificate that is seen at its addresses; it dials with the same one. */
   readonly fingerprint: string;

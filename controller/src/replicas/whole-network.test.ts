@@ -84,7 +84,7 @@ describe("circuits of all controllers", () => {
   it("of a replica that does not answer are left out", async () => {
     put(own, "mine", 1);
     put(two.network, "theirs", 1);
-    replicas.set({ id: "three", apiAddress: "localhost:1" });
+    replicas.set({ id: "three", ctrlAddress: "tls:localhost:1" });
     expect(await ids("limit=-1")).toEqual({ ids: ["mine", "theirs"], total: 2 });
   });
 
@@ -128,7 +128,7 @@ it("an inspection has the values of every controller under its own id, and route
   own.inspected = value("one");
   two.network.inspected = value("two");
   three.network.inspected = { success: false, errors: ["three: config: broken"], values: [] };
-  replicas.set({ id: "four", apiAddress: "localhost:1" });
+  replicas.set({ id: "four", ctrlAddress: "tls:localhost:1" });
   const { json } = await call("POST", "/inspections", { appRegex: ".*", requestedValues: ["config"] });
   expect(json.values.map(({ appId }: { appId: string }) => appId)).toEqual(["one", "two"]);
   expect(json.success).toBe(false);

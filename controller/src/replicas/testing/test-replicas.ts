@@ -35,10 +35,15 @@ export class TestReplicas {
   async start(id: string, silentMs = 15_000): Promise<TestReplica> {
     const identity = await this.authority.identity(id);
     const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
-    this.set({ id, apiAddress: `localhost:${port.port}`, fingerprint: identity.leafFingerprint, isLive: true });
+    const apiAddress = `localhost:${port.port}`;
+    this.set({
+      ...{ id, apiAddress, ctrlAddress: `tls:${apiAddress}` },
+      fingerprint: identity.leafFingerprint,
+      isLive: true,
+    });
     const calls = new ReplicaCalls({
       ownId: id,
-      port,
+      ports: [port],
       identity: () => identity,
       directory: this.directory,
       silentMs,
@@ -52,7 +57,7 @@ export class TestReplicas {
   /** Changes what is known of a replica. */
   set(replica: Partial<KnownReplica> & { readonly id: string }): void {
     const at = this.#known.findIndex(({ id }) => id === replica.id);
-    const before = { apiAddress: "", fingerprint: "", isLive: true };
+    const before = { apiAddress: "", ctrlAddress: "", fingerprint: "", isLive: true };
     if (at < 0) this.#known.push({ ...before, ...replica });
     else this.#known[at] = { ...before, ...this.#known[at], ...replica };
     this.#changed.emit();
