@@ -1,11 +1,10 @@
 import { dirname, resolve } from "node:path";
-import type { ConfigRead, ControllerConfig } from "@sallyport/controller-config";
+import { type ConfigRead, type ControllerConfig, sharesPort, workerConfig } from "@sallyport/controller-config";
 import {
   fingerprint,
   formatHostPort,
   HandshakeTurns,
   type Logger,
-  listenAdvice,
   parseVersionInfo,
   TlsPort,
   versionInfo,
@@ -17,10 +16,10 @@ import { requireNetworkKeys } from "./certificates/network-keys.ts";
 import { OperatorCertificates } from "./certificates/operator-certificates.ts";
 import { removeReplicaKeys } from "./certificates/replica-keys.ts";
 import { trustPage } from "./certificates/trust-page.ts";
+import { listening } from "./config/listening.ts";
 import {
   authSettings,
   fabricOptions,
-  type ListenSetting,
   lifetimes,
   listenSettings,
   modelSettings,
@@ -76,7 +75,10 @@ const MAX_FINDINGS = 100;
 const MAX_SHOWN_DIALS = 100;
 
 export interface ControllerOptions {
+  /** What the file says. */
   readonly config: ControllerConfig;
+  /** Which of the workers of the configuration this process is; undefined: it is the only one. */
+  readonly worker?: number | undefined;
   /** The configuration file: relative paths in it start from its folder. */
   readonly file: string;
   readonly placeOf: ConfigRead["placeOf"];
@@ -100,7 +102,8 @@ export interface Controller {
 
 /** Starts every part of a controller in order. When one fails, those before it are stopped, and its error is thrown. */
 export async function startController(options: ControllerOptions): Promise<Controller> {
-  const { config, file, placeOf, env, log } = options;
+  const { worker, file, placeOf, env, log } = options;
+  const config = worker === undefined ? options.config : workerConfig(options.config, worker);
   const stops: { name: string; stop: () => Promise<unknown> | unknown }[] = [];
   const stop = async () => {
     for (const part of stops.splice(0).reverse()) {
@@ -200,20 +203,26 @@ export async function startController(options: ControllerOptions): Promise<Contr
       }
     };
     const turns = new HandshakeTurns();
-    const binds = listenSettings(config);
-    const listen = (name: "api" | "ctrl") =>
-      listening(binds[name], file, () => TlsPort.listen({ ...binds[name].at, identity, turns, log }));
-    const shared = formatHostPort(binds.api.at) === formatHostPort(binds.ctrl.at);
-    const apiPort = await listen("api");
+    const binds = listenSettings(options.config, worker);
+    const listen = (name: "api" | "ctrl", reusePort = false) =>
+      listening(binds[name], file, () => TlsPort.listen({ ...binds[name].at, reusePort, identity, turns, log }));
+    const shared = sharesPort(options.config);
+    const apiPort = await listen("api", worker !== undefined);
     stops.push({ name: "api port", stop: () => apiPort.close() });
-    const ctrlPort = shared ? apiPort : await listen("ctrl");
-    if (!shared) stops.push({ name: "ctrl port", stop: () => ctrlPort.close() });
+    const hasOne = shared && worker === undefined;
+    const ctrlPort = hasOne ? apiPort : await listen("ctrl");
+    if (!hasOne) stops.push({ name: "ctrl port", stop: () => ctrlPort.close() });
     serve();
 
     const fabricModel = createFabricModel(ctx, model);
     stops.push({ name: "fabric model", stop: () => fabricModel.close() });
     const calls = new ReplicaCalls({
-      ...{ ownId: pki.controllerId, ports: [...new Set([ctrlPort, apiPort])], directory: replicas, log },
+      ...{
+        ownId: pki.controllerId,
+        ports: worker === undefined ? [...new Set([ctrlPort, apiPort])] : [ctrlPort],
+        directory: replicas,
+        log,
+      },
       identity: () => pki.serverIdentity,
     });
     stops.push({ name: "calls of replicas", stop: () => calls.close() });
@@ -224,7 +233,8 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "other controllers", stop: () => otherControllers.close() });
     const traceOf = (identityId: string) => model.traces.of(identityId);
     const fabric = new Fabric({
-      port: ctrlPort,
+      // Routers that know only the shared address find one of the workers there, and learn of the others from it.
+      ports: shared && !hasOne ? [ctrlPort, apiPort] : [ctrlPort],
       controllerId: pki.controllerId,
       controllers: replicas,
       trustAnchors: () => pki.trustAnchors,
@@ -363,19 +373,4 @@ function ownRecord(config: ControllerConfig, pki: Pki, version: string, startedA
     const certificate = pki.certificateOf(id) ?? pki.networkCertificate;
     return { id, apiAddress, ctrlAddress, fingerprint: fingerprint(certificate), version, startedAt };
   };
-}
-
-/** An address of the configuration that the controller cannot listen on. The message names the setting. */
-class ListeningError extends Error {
-  override name = "ListeningError";
-}
-
-/** Begins to listen on an address of the configuration. @throws ListeningError */
-async function listening<T>({ setting, at }: ListenSetting, file: string, listen: () => Promise<T>): Promise<T> {
-  try {
-    return await listen();
-  } catch (error) {
-    const text = `cannot listen on ${formatHostPort(at)} (${setting} in ${file}): ${listenAdvice(error)}`;
-    throw new ListeningError(text, { cause: error });
-  }
 }

@@ -57,8 +57,8 @@ async function execute(command: ControllerCommand, env: NodeJS.ProcessEnv): Prom
       return ExitStatus.Done;
     }
     case "run": {
-      const { runController } = await import("./commands/run.ts");
-      return runController(command, { env, productVersion: productVersion(import.meta.url) });
+      const { run } = await import("./commands/run.ts");
+      return run(command, { env, productVersion: productVersion(import.meta.url) });
     }
   }
 }

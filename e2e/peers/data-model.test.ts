@@ -89,7 +89,7 @@ describe.skipIf(peer.isMissing).each([
     port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: controller.pki.serverIdentity });
     controller.replicas.set([testReplica("controller", port.port)], 0n);
     fabric = new Fabric({
-      port,
+      ports: [port],
       controllerId: controller.pki.controllerId,
       trustAnchors: () => controller.pki.trustAnchors,
       model: controller.fabricModel,

@@ -5,7 +5,7 @@ import { createLogger } from "@sallyport/program/logging";
 import { AgentOp } from "@sallyport/wire/agent/protocol";
 import { askAgent } from "@sallyport/wire/agent/socket";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { startAgent } from "./run.ts";
+import { startAgent } from "./run-controller.ts";
 
 let folder: string;
 let path: string;

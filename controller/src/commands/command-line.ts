@@ -67,11 +67,19 @@ export type PkiCommand = { readonly command: "pki"; readonly file: string } & (
   | { readonly action: "retire"; readonly isForced: boolean }
 );
 
+export interface RunCommand {
+  readonly command: "run";
+  readonly file: string;
+  readonly replica: ReplicaOptions;
+  /** Set where the process is one of several workers, which `run` starts itself. */
+  readonly worker?: number;
+}
+
 export type ControllerCommand =
   | InitCommand
   | PkiCommand
   | AdminCommand
-  | { readonly command: "run"; readonly file: string; readonly replica: ReplicaOptions }
+  | RunCommand
   | { readonly command: "backup" | "restore"; readonly file: string; readonly backup: string }
   | { readonly command: "version" | "help" };
 
@@ -95,6 +103,7 @@ export const USAGE = `Usage:
       The same for an existing configuration FILE, which init only reads.
   sallyport-controller run FILE [--replica-id ID] [--replica-api-advertise HOST:PORT] [--replica-ctrl-advertise HOST:PORT]
                                 [--replica-api-bind HOST:PORT] [--replica-ctrl-bind HOST:PORT] [--replica-metrics-bind HOST:PORT]
+                                [--replica-workers N]
       Runs the controller with the configuration FILE until SIGINT or SIGTERM.
       The options go before the section replica of FILE. Each is an environment variable, too: SALLYPORT_REPLICA_ID.
   sallyport-controller backup FILE --to BACKUP
@@ -180,9 +189,16 @@ function onlyFile([file, ...more]: readonly string[], command: string): string {
 }
 
 function run(args: readonly string[]): ControllerCommand {
-  const options = Object.fromEntries(REPLICA_OPTIONS.map((name) => [name, TEXT]));
+  const options = Object.fromEntries([...REPLICA_OPTIONS, "worker"].map((name) => [name, TEXT]));
   const { values, positionals } = parsed(args, options);
-  return { command: "run", file: onlyFile(positionals, "run"), replica: { ...values } };
+  const { worker: text, ...replica } = values as Readonly<Record<string, string>>;
+  const worker = text === undefined ? {} : { worker: workerNumber(text) };
+  return { command: "run", file: onlyFile(positionals, "run"), replica, ...worker };
+}
+
+function workerNumber(text: string): number {
+  if (/^[1-9]\d?$/.test(text)) return Number(text);
+  throw new UsageError(`--worker must be the number of a worker, found ${text}`);
 }
 
 function backup(command: "backup" | "restore", option: "to" | "from", args: readonly string[]): ControllerCommand {

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";
 import { dirname, resolve } from "node:path";
 import { ConfigError, formatPath, type Path } from "@sallyport/config-file";
-import { type ConfigRead, type ControllerConfig, parseDatabaseUrl } from "@sallyport/controller-config";
+import { type ConfigRead, type ControllerConfig, parseDatabaseUrl, workerConfig } from "@sallyport/controller-config";
 import { formatHostPort, type HostPort } from "@sallyport/wire";
 import type { AuthSettings } from "../auth/authentication.ts";
 import type { CertificateFiles } from "../certificates/operator-certificate.ts";
@@ -30,11 +30,17 @@ export interface ListenSetting {
   readonly setting: string;
 }
 
-/** Where this process listens: its own settings, or those that all processes with the file share. */
-export function listenSettings({ replica, api, ctrl, metrics }: ControllerConfig) {
+/**
+ * Where this process listens: its own settings, or those that all processes with the file share.
+ * @param worker its number, if it is one of several workers
+ */
+export function listenSettings(config: ControllerConfig, worker?: number) {
+  const { replica, api, ctrl, metrics } = config;
   const own = (part: "api" | "ctrl" | "metrics", shared: HostPort): ListenSetting => {
-    const { bind } = replica[part];
-    return bind ? { at: bind, setting: `replica.${part}.bind` } : { at: shared, setting: `${part}.bind` };
+    const setting = `${replica[part].bind ? "replica." : ""}${part}.bind`;
+    if (worker === undefined || part === "api") return { at: replica[part].bind ?? shared, setting };
+    const { bind = shared } = workerConfig(config, worker).replica[part];
+    return { at: bind, setting: `${setting} of worker ${worker}` };
   };
   const metricsBind = replica.metrics.bind ?? metrics.bind;
   return {

@@ -48,8 +48,8 @@ const CREDIT_MS = 60_000;
 const TICK_MS = 5_000;
 
 interface FabricParts {
-  /** Where routers connect; may be shared with the APIs. */
-  readonly port: TlsPort;
+  /** Where routers connect; each may be shared with the APIs. */
+  readonly ports: readonly TlsPort[];
   /** Of the controller; routers file their sessions, circuits and links under it. */
   readonly controllerId: string;
   /** The controllers that routers are told of; without it none. */
@@ -349,7 +349,7 @@ export class Fabric {
     timer.abort();
   }
 
-  #start({ port, controllerId, trustAnchors }: FabricParts): void {
+  #start({ ports, controllerId, trustAnchors }: FabricParts): void {
     const listener = new ControlListener({
       isShared: this.#replicas.isShared,
       controllerId,
@@ -382,7 +382,7 @@ export class Fabric {
       ...{ costs: this.#costs, validation: this.#validation, dataModel: this.#dataModel, log: this.#log },
     };
     this.#stopping.push(
-      listener.listen(port),
+      ...ports.map((port) => listener.listen(port)),
       this.#model.onChange((change) => followChange(followers, change)),
       every(this.#options.cycleMs, () => this.#cycle()),
       every(CREDIT_MS, () => this.#costs.credit(performance.now())),

@@ -56,7 +56,7 @@ describe
     const replicas = new ChangingReplicas([own]);
     replicas.lead(id === "c1");
     const fabric = new Fabric({
-      port: tls,
+      ports: [tls],
       controllerId: pki.controllerId,
       controllers: replicas,
       trustAnchors: () => pki.trustAnchors,

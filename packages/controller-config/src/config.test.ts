@@ -32,7 +32,7 @@ describe("controller.yml", () => {
         web: { allowedOrigins: [] },
       },
       ctrl: { bind: { host: "0.0.0.0", port: 1280 }, advertise: { host: "ctrl.example", port: 1280 } },
-      replica: { api: {}, ctrl: {}, metrics: {} },
+      replica: { api: {}, ctrl: {}, metrics: {}, workers: 1 },
       database: { dir: "database", poolSize: 16, snapshots: "snapshots" },
       edge: {
         apiSessionTimeout: 1_800_000,

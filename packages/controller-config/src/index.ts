@@ -13,4 +13,5 @@ export { type ConfigRead, readControllerConfig, readControllerConfigFile } from 
 export { REPLICA_OPTIONS, type ReplicaOptions } from "./replica.ts";
 export { CONTROLLER_DEFAULTS, type ControllerConfig, controllerConfigSchema } from "./schema.ts";
 export { parseHostPort, postgresUrl } from "./values.ts";
+export { sharesPort, workerConfig } from "./workers.ts";
 export { type NewControllerConfig, writeControllerConfig, yamlText } from "./write.ts";

@@ -14,6 +14,7 @@ import { Scalar } from "yaml";
 import type { z } from "zod";
 import { type ReplicaOptions, replicaOf } from "./replica.ts";
 import { type ControllerConfig, controllerConfigSchema } from "./schema.ts";
+import { checkWorkers } from "./workers.ts";
 
 /** A usable configuration, and what its author should look at. */
 export interface ConfigRead {
@@ -60,8 +61,9 @@ export function readControllerConfig(
   const document = readDocument(text, { dialect: { form: "strict", scalar }, file, content: "keys and values" });
   const placeOf = document.valuePlace;
   const { config, warnings } = checkConfig(controllerConfigSchema, document.root, { words, document, placeOf, file });
-  const replica = replicaOf(config.replica, options, env);
-  return { config: { ...config, replica }, warnings: [...warnings, ...unset], placeOf };
+  const read = { ...config, replica: replicaOf(config.replica, options, env) };
+  checkWorkers(read, placeOf, file);
+  return { config: read, warnings: [...warnings, ...unset], placeOf };
 }
 
 /** A plain (not quoted) value that becomes a number or a boolean is one. */

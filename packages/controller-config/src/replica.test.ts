@@ -33,6 +33,7 @@ it("reads who the process is among several with one file", () => {
     api: { advertise: { host: "ctrl-0.ctrl", port: 1280 } },
     ctrl: { bind: { host: "", port: 6262 }, advertise: { host: "ctrl-0.ctrl", port: 6262 } },
     metrics: {},
+    workers: 1,
   });
   expect(config.api.advertise).toEqual({ host: "ctrl.example", port: 1280 });
 });
@@ -50,6 +51,7 @@ it("takes a variable before the file, and an option before a variable", () => {
     api: { bind: { host: "127.0.0.1", port: 2 }, advertise: { host: "p.ctrl", port: 1280 } },
     ctrl: { bind: { host: "", port: 6262 }, advertise: { host: "::1", port: 7 } },
     metrics: { bind: { host: "", port: 9 } },
+    workers: 1,
   });
 });
 
@@ -60,6 +62,7 @@ it.each(["$NO_SUCH", '""', "~"])(
       api: {},
       ctrl: {},
       metrics: {},
+      workers: 1,
     });
   },
 );

@@ -16,12 +16,20 @@ const replicaId = z
   .transform(String)
   .refine((text) => /^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$/.test(text), ID);
 
+const WORKERS = "a whole number from 1 to 64";
+const workerCount = z
+  .union([z.string(), z.number()], WORKERS)
+  .refine((count) => /^\d{1,2}$/.test(String(count)), WORKERS)
+  .transform(Number)
+  .refine((count) => count >= 1 && count <= 64, WORKERS);
+
 const addresses = { bind: given(listenAddress), advertise: given(publicAddress) };
 
 /** The section `replica` of `controller.yml`. */
 export const replicaSchema = z
   .object({
     id: given(replicaId),
+    workers: given(workerCount).transform((count) => count ?? 1),
     api: z.object(addresses).prefault({}),
     ctrl: z.object(addresses).prefault({}),
     metrics: z.object({ bind: given(listenAddress) }).prefault({}),
@@ -33,6 +41,7 @@ type Replica = z.infer<typeof replicaSchema>;
 /** The same key as an option of `run`, without the hyphens in front. An option goes before a variable, and a variable before the file. */
 const OPTIONS = [
   "replica-id",
+  "replica-workers",
   "replica-api-bind",
   "replica-api-advertise",
   "replica-ctrl-bind",
@@ -64,6 +73,7 @@ export function replicaOf(section: Replica, options: ReplicaOptions, env: Enviro
   };
   const replica: Replica = {
     id: said<string>("replica-id", replicaId, section.id),
+    workers: said<number>("replica-workers", workerCount, section.workers) ?? 1,
     api: {
       bind: said<HostPort>("replica-api-bind", listenAddress, section.api.bind),
       advertise: said<HostPort>("replica-api-advertise", publicAddress, section.api.advertise),

@@ -48,6 +48,8 @@ ctrl:
 # api and ctrl above hold what all of them share. Each key is an option of run (--replica-id) and an environment variable (SALLYPORT_REPLICA_ID), too.
 # replica:
 #   id: c1
+#   # Processes on this machine, c1-1, c1-2, …: they share api.bind, and each has the next port of ctrl and metrics. Needs database.url.
+#   workers: 1
 #   api:
 #     bind: 0.0.0.0:1281
 #     advertise: c1.example.org:1281

@@ -39,7 +39,7 @@ beforeAll(async () => {
   c = await startTestController({
     fabric: ({ port, pki, fabricModel, model }) => {
       fabric = new Fabric({
-        ...{ port, controllerId: pki.controllerId, model: fabricModel, log: silentLogger },
+        ...{ ports: [port], controllerId: pki.controllerId, model: fabricModel, log: silentLogger },
         trustAnchors: () => [...pki.trustAnchors, ...identityFromPem(authorityPem()).anchors],
         options: { ...fabricOptions(CONTROLLER_DEFAULTS), reconnectGraceMs: 0, returnWaitMs: 0 },
       });

@@ -72,7 +72,7 @@ export class TestFabric {
     const fabric = new Fabric({
       ...(controllers && { controllers }),
       traceOf,
-      port: tlsPort,
+      ports: [tlsPort],
       controllerId: identity.id,
       trustAnchors: () => anchors,
       model,

@@ -41,7 +41,7 @@ beforeAll(async () => {
   c = await startTestController();
   port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: c.pki.serverIdentity });
   fabric = new Fabric({
-    ...{ port, controllerId: "controller", model: c.fabricModel, log: silentLogger },
+    ...{ ports: [port], controllerId: "controller", model: c.fabricModel, log: silentLogger },
     trustAnchors: () => c.pki.trustAnchors,
     options: fabricOptions(CONTROLLER_DEFAULTS),
   });

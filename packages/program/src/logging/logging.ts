@@ -22,6 +22,8 @@ export interface LogOptions {
   readonly format?: LogFormat;
   /** Takes lines of JSON. Default: standard output, in the given format. */
   readonly destination?: DestinationStream;
+  /** In every line. */
+  readonly fields?: Readonly<Record<string, unknown>>;
   /** A further name of fields whose values are never shown. */
   readonly secretName?: RegExp;
 }
@@ -30,12 +32,12 @@ export interface LogOptions {
  * The log of a program: one JSON object per line, with level by name, time in ISO 8601 and the message last; lines for people on a terminal. Whatever a caller
  * passes, values under names like `password` or `token` and texts that look like a key or a token are replaced.
  */
-export function createLogger({ level, format = "auto", destination, secretName }: LogOptions): LevelledLogger {
+export function createLogger({ level, format = "auto", destination, fields, secretName }: LogOptions): LevelledLogger {
   const isSecret = (name: string) => isSecretName(name) || secretName?.test(name) === true;
   return pino(
     {
       level,
-      base: null,
+      base: fields ?? null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: {
         level: (label) => ({ level: label }),

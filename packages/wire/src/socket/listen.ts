@@ -16,6 +16,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   EADDRINUSE: "another program listens there: stop it, or choose another port",
   EACCES: "the system does not allow it: choose a port from 1024 on, or give the program CAP_NET_BIND_SERVICE",
   EADDRNOTAVAIL: "this machine has no such address: choose one of its own, or all addresses",
+  ENOTSUP: "this system does not spread connections over several programs: use one worker",
   ENOTFOUND: "the name is not known: choose an address of this machine",
 };
 
