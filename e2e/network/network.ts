@@ -50,6 +50,8 @@ export interface Ended {
 }
 
 export interface NetworkOptions {
+  /** Of the controller; a free one when absent. */
+  readonly port?: number;
   /** Told about each step that was reached. */
   readonly onStep?: (what: string) => void;
   /** More lines for each router's file, at its top level. */
@@ -74,7 +76,8 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
   mkdirSync(folder, { recursive: true });
   const step = options.onStep ?? (() => {});
   const logLevel = options.logLevel ?? "info";
-  const [port = 0, ...routerPorts] = await freePorts(3);
+  const [anyPort = 0, ...routerPorts] = await freePorts(3);
+  const { port = anyPort } = options;
   const programs = new Map<string, Program>();
   const start = (name: string, program: "controller" | "router", ...args: string[]): Program => {
     const started = new Program({

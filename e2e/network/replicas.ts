@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { freePorts } from "@sallyport/wire/testing/free-ports";
+import { freePortRange, freePorts } from "@sallyport/wire/testing/free-ports";
 import { ADMIN_PASSWORD, type Network, type NetworkOptions, startNetwork } from "./network.ts";
 import { accepts, Program } from "./program.ts";
 
@@ -57,6 +57,25 @@ replica:
     advertise: localhost:${advertisedPort}
 `,
   });
+}
+
+/** A network whose controller has several workers. */
+export interface WorkersNetwork extends Network {
+  /** Where each serves its metrics. */
+  readonly metricsPorts: readonly number[];
+}
+
+/** A network on a database by URL. The workers `controller-1`, `controller-2` … share the controller's port; the next ports are their control channels. */
+export async function startWorkers(folder: string, databaseUrl: string, workers: number): Promise<WorkersNetwork> {
+  const port = await freePortRange(2 * workers + 1);
+  const metrics = port + workers + 1;
+  const network = await startNetwork(folder, {
+    port,
+    controllerArgs: ["--database-url", databaseUrl],
+    controllerSettings: (text) =>
+      `${text.replace(/^metrics:$/m, `$&\n  bind: 127.0.0.1:${metrics}`)}\nreplica:\n  workers: ${workers}\n`,
+  });
+  return Object.assign(network, { metricsPorts: Array.from({ length: workers }, (_, at) => metrics + at) });
 }
 
 /** Starts another process with the network's configuration file; resolves when it answers. */

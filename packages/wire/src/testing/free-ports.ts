@@ -31,6 +31,18 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
+/** The first of so many ports in a row, each as one of {@link freePorts}. */
+export async function freePortRange(count: number): Promise<number> {
+  for (;;) {
+    const first = await freePort();
+    const further = Array.from({ length: count - 1 }, (_, at) => first + at + 1);
+    if (further.some((port) => given.has(port))) continue;
+    for (const port of further) given.add(port);
+    const free = await Promise.all(further.map(isFree));
+    if (free.every(Boolean)) return first;
+  }
+}
+
 function drawn(): number {
   // All are given, after some hours: from the start.
   if (given.size >= PER_SHARE) given.clear();
