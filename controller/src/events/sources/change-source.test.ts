@@ -72,6 +72,19 @@ describe("events of the store", () => {
     expect(events[4]).toMatchObject({ initialState: { roleAttributes: ["b"] }, finalState: null });
   });
 
+  it("tell of entities alone, and not of what only a newer controller knows", async () => {
+    const events = await during("entityChange", {}, async () => {
+      const kinds = ["replica", "model_change", "token_key", "posture_state", "of_a_newer_version"] as const;
+      const changes = kinds.map((kind) => ({ kind, key: "7", op: "update" as const, before: { secret: "x" } }));
+      await c.ctx.store.transaction((trx) => appendChange(trx, ...changes));
+      await c.make("services", { name: "told", encryptionRequired: true });
+    });
+    expect(events.map(({ entityType, eventType }) => [entityType, eventType])).toEqual([
+      ["services", "created"],
+      ["services", "committed"],
+    ]);
+  });
+
   it("never show a secret", async () => {
     const events = await during("entityChange", {}, async () => {
       await c.make("identities", { name: "i", type: "Device", isAdmin: false, enrollment: { ott: true } });

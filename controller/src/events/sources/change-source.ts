@@ -3,12 +3,7 @@ import { type Logger, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import type { ChangeLog } from "../../store/changes/change-log.ts";
 import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
-import {
-  type ApiSessionBefore,
-  type ApiSessionUpdateBefore,
-  NO_ENTITIES,
-  type SessionBefore,
-} from "../../store/changes/logged-write.ts";
+import type { ApiSessionBefore, ApiSessionUpdateBefore, SessionBefore } from "../../store/changes/logged-write.ts";
 import { isIdOfOidcSession } from "../../store/ids.ts";
 import type { Database } from "../../store/schema.ts";
 import type { Dispatcher } from "../dispatcher.ts";
@@ -119,12 +114,14 @@ export class ChangeSource {
       states.set(kind, await entityStates(db, kind, ids));
     }
     for (const { kind, key, op, before, at } of batch) {
-      if (NO_ENTITIES.has(kind)) continue;
+      const known = KINDS[kind];
+      // No entity, or one of a newer version.
+      if (known === undefined) continue;
       const common = {
         namespace: "entityChange",
         timestamp: at.toISOString(),
         eventId: randomUUID(),
-        entityType: KINDS[kind]?.entityType ?? kind,
+        entityType: known.entityType,
         isParentEvent: false,
       } as const;
       dispatcher.emit({
@@ -201,7 +198,7 @@ function tokenEventOf({ op, before }: ChangeRow): "created" | "refreshed" | "exc
 
 type EntityState = Readonly<Record<string, unknown>>;
 
-/** Kinds of the change log: the collection that events name, and the table of their rows. A table without a column `id` has no state to show. */
+/** Kinds of the change log that are told: the collection that events name, and the table of their rows. A table without a column `id` has no state to show. */
 const KINDS: Readonly<Record<string, { readonly entityType: string; readonly table?: string }>> = {
   api_session: { entityType: "apiSessions", table: "api_session" },
   api_session_certificate: { entityType: "apiSessionCertificates", table: "api_session_certificate" },
@@ -217,6 +214,7 @@ const KINDS: Readonly<Record<string, { readonly entityType: string; readonly tab
   identity_service_config: { entityType: "identityServiceConfigs" },
   mfa: { entityType: "mfas", table: "mfa" },
   posture_check: { entityType: "postureChecks", table: "posture_check" },
+  revocation: { entityType: "revocations" },
   router: { entityType: "routers", table: "router" },
   service: { entityType: "services", table: "service" },
   service_edge_router_policy: { entityType: "serviceEdgeRouterPolicies", table: "service_edge_router_policy" },

@@ -166,11 +166,18 @@ async function load(
     for (const { name } of present) await client.query(`ALTER TABLE ${quoted(name)} DISABLE TRIGGER USER`);
     const tables = new Map(manifest.tables.map((table) => [table.name, table]));
     let total = 0;
+    // An older program, beside a newer one, may have put tables into the file that restores leave out.
+    let isLeftOut = false;
     let copy: ReturnType<typeof copyFrom> | undefined;
     let done: Promise<void> | undefined;
     disk.isAwaited = true;
     for await (const part of readBackupFile(file)) {
       disk.isAwaited = false;
+      if ("table" in part) isLeftOut = !isInBackups(part.table);
+      if (isLeftOut) {
+        disk.isAwaited = true;
+        continue;
+      }
       if ("table" in part) {
         const table = tables.get(part.table);
         if (!table) throw new BackupError(`${file} is damaged: its manifest does not list ${part.table}`);
@@ -208,7 +215,7 @@ async function load(
 
 function requireSameTables(present: readonly BackupTable[], manifest: Manifest, file: string): void {
   const columns = new Map(present.map((table) => [table.name, new Set(table.columns)]));
-  for (const table of manifest.tables) {
+  for (const table of manifest.tables.filter(({ name }) => isInBackups(name))) {
     const missing = table.columns.filter((column) => !columns.get(table.name)?.has(column));
     if (missing.length > 0) {
       throw new BackupError(

@@ -115,13 +115,6 @@ export type ChangeKind =
   /** The services of all identities: no table. A controller that has started, or missed changes, writes it. */
   | "service_updates";
 
-/** Kinds that are no entities. */
-export const NO_ENTITIES: ReadonlySet<string> = new Set<ChangeKind>([
-  "posture_state",
-  "posture_report",
-  "service_updates",
-]);
-
 /**
  * `before` of change-log rows, by kind; other kinds carry null.
  * - the three policies, identity, service, router: the old row's `attrs`/selectors as `{ attrs }` or `PolicyBefore`;

@@ -2,6 +2,7 @@ import { type Logger, silentLogger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import pg from "pg";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { appendChange } from "../changes/change-log.ts";
 import { openStore, type Store, type StoreOptions } from "../database.ts";
 import { migrations } from "../migrations/all.ts";
 import { DatabaseHeldError } from "../postgres/holder-lock.ts";
@@ -131,6 +132,23 @@ it("a replica changes nothing in a database on which a controller works alone", 
   await open(TREE, {});
   await expect(replica("new", CONTRACTING)).rejects.toThrow(DatabaseHeldError);
   expect([await hasTable("extra"), await hasTable("contracted")]).toEqual([false, false]);
+});
+
+it("messages of kinds that a replica does not know make it read the log, and nothing else", async () => {
+  const lost = vi.fn();
+  const one = await replica("one", TREE, { onLost: lost });
+  const two = await replica("two", TREE, { onLost: lost });
+  for (const text of ["x", "w", "q someone 5 two", "w someone many", "s someone 5", "{}", "n".repeat(4_000)]) {
+    await admin.query("SELECT pg_notify('sallyport_change', $1)", [text]);
+  }
+  const seen: string[] = [];
+  const note = (rows: readonly { readonly key: string }[]) => void seen.push(...rows.map(({ key }) => key));
+  two.changes.subscribe({ name: "test", isPrompt: true, onChanges: note, onReset: () => void seen.push("reset") });
+  await one.transaction((trx) => appendChange(trx, { kind: "of_a_newer_version", key: "after", op: "update" }));
+  await one.replica.known();
+  expect(seen).toEqual(["after"]);
+  expect(one.replica.others.map(({ replicaId }) => replicaId)).toEqual(["two"]);
+  expect(lost).not.toHaveBeenCalled();
 });
 
 it("a newer command changes nothing under controllers that work: it is refused if it needs more than they have", async () => {
