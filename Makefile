@@ -16,7 +16,7 @@ bench bench-check: export NODE_DISABLE_COMPILE_CACHE := 1
 .DEFAULT_GOAL := help
 IMAGES ?= $(wildcard dist/images/*.tar)
 
-.PHONY: bench bench-check check clean cluster cluster-down demo generate help images missing-tools pack packages release soak test test-browser test-charts test-cluster test-crash test-images test-legacy-login test-mesh test-namespaces test-oldest test-operator test-peers test-release test-scenarios verify
+.PHONY: bench bench-check check clean cluster cluster-down demo generate help images missing-tools pack packages release soak test test-browser test-charts test-cluster test-crash test-images test-legacy-login test-mesh test-namespaces test-oldest test-operator test-peers test-release test-scenarios test-upgrade verify
 
 help: ## list these targets (with a test target, FILES="…" selects test files)
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | sort | expand -t 24
@@ -38,6 +38,9 @@ test-browser: $(INSTALLED) ## log in on the login page in Chromium, with and wit
 
 test-crash: $(INSTALLED) ## kill controller and database in turns and check that no acknowledged write is lost
 	@npm run --silent test:crash -- $(FILES)
+
+test-upgrade: $(INSTALLED) ## upgrade controllers of the last release one at a time under load, and go back (needs the release's commit, else skipped with a message)
+	@npm run --silent test:upgrade -- $(FILES)
 
 test-namespaces: $(INSTALLED) ## test interception and network faults in network namespaces (needs root on Linux, else skipped with a message)
 	@npm run --silent test:namespaces -- $(FILES)

@@ -3,19 +3,25 @@ import { freePortRange, freePorts } from "@sallyport/wire/testing/free-ports";
 import { ADMIN_PASSWORD, type Network, type NetworkOptions, startNetwork } from "./network.ts";
 import { accepts, Program } from "./program.ts";
 
-const MAIN = join(import.meta.dirname, "..", "..", "controller", "src", "main.ts");
+/** What a controller is started from: its sources. */
+export const CONTROLLER_MAIN = join(import.meta.dirname, "..", "..", "controller", "src", "main.ts");
 
 /**
  * Sets a network up in `folder` on a database by URL; resolves with the file for its controllers, none of which runs yet.
  * @param port of the address that clients share
  */
-export async function initShared(folder: string, databaseUrl: string, port: number): Promise<string> {
+export async function initShared(
+  folder: string,
+  databaseUrl: string,
+  port: number,
+  programFile = CONTROLLER_MAIN,
+): Promise<string> {
   const where = ["--dir", join(folder, "controller"), "--host", "localhost"];
   const ports = ["--api-port", String(port), "--ctrl-port", String(port)];
   const init = new Program({
     name: "init",
     command: process.execPath,
-    args: [MAIN, "init", ...where, ...ports, "--database-url", databaseUrl],
+    args: [programFile, "init", ...where, ...ports, "--database-url", databaseUrl],
     env: { SALLYPORT_ADMIN_USERNAME: "admin", SALLYPORT_ADMIN_PASSWORD: ADMIN_PASSWORD },
   });
   const code = await init.exited;
@@ -79,8 +85,8 @@ export async function startWorkers(folder: string, databaseUrl: string, workers:
 }
 
 /** Starts another process with the network's configuration file; resolves when it answers. */
-export async function startReplica(network: Network, id: string): Promise<Replica> {
-  return startReplicaAt(network, await placeOfReplica(id));
+export async function startReplica(network: Network, id: string, programFile?: string): Promise<Replica> {
+  return startReplicaAt(network, { ...(await placeOfReplica(id)), ...(programFile !== undefined && { programFile }) });
 }
 
 /** Where a replica runs, and how. */
@@ -92,6 +98,8 @@ export interface ReplicaPlace {
   readonly nodeOptions?: readonly string[];
   /** More variables of its environment. */
   readonly env?: Readonly<Record<string, string>>;
+  /** What it is started from; its sources when absent. */
+  readonly programFile?: string;
 }
 
 export async function placeOfReplica(id: string, env: Readonly<Record<string, string>> = {}): Promise<ReplicaPlace> {
@@ -102,12 +110,12 @@ export async function placeOfReplica(id: string, env: Readonly<Record<string, st
 /** The same where the process ran before. */
 export async function startReplicaAt(
   network: Pick<Network, "controllerFile" | "folder">,
-  { id, apiPort, ctrlPort, env = {}, nodeOptions = [] }: ReplicaPlace,
+  { id, apiPort, ctrlPort, env = {}, nodeOptions = [], programFile = CONTROLLER_MAIN }: ReplicaPlace,
 ): Promise<Replica> {
   const program = new Program({
     name: id,
     command: process.execPath,
-    args: [...nodeOptions, MAIN, "run", network.controllerFile],
+    args: [...nodeOptions, programFile, "run", network.controllerFile],
     env: {
       ...env,
       SALLYPORT_REPLICA_ID: id,

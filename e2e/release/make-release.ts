@@ -24,10 +24,7 @@ export function makeRelease(version: string, revision: string, modules: "here" |
   const remove = () => rmSync(scratch, { recursive: true, force: true });
   try {
     const clone = join(scratch, "clone");
-    execFileSync("git", ["clone", "--quiet", "--shared", ROOT, clone]);
-    execFileSync("git", ["checkout", "--quiet", revision], { cwd: clone });
-    if (modules === "here") takeModules(clone);
-    else execFileSync("npm", ["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"], { cwd: clone });
+    cloneAt(clone, revision, modules);
     const folder = join(scratch, "release");
     const node = join(clone, "node_modules/.bin/node");
     const args = [join(clone, "scripts/release/main.ts"), "--version", version, "--out", folder, "--layers", LAYERS];
@@ -43,6 +40,14 @@ export function makeRelease(version: string, revision: string, modules: "here" |
     remove();
     throw error;
   }
+}
+
+/** Clones the repository into a new folder, with the packages of npm. */
+export function cloneAt(clone: string, revision: string, modules: "here" | "own"): void {
+  execFileSync("git", ["clone", "--quiet", "--shared", ROOT, clone]);
+  execFileSync("git", ["checkout", "--quiet", revision], { cwd: clone });
+  if (modules === "here") takeModules(clone);
+  else execFileSync("npm", ["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"], { cwd: clone });
 }
 
 /** The packages of npm that are installed here, by further names of their files where the file system can. */

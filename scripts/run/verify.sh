@@ -18,6 +18,7 @@ if has_part 1; then
   suite legacy-login test-legacy-login
   step oldest make test-oldest
   suite crash test-crash
+  suite upgrade test-upgrade
   suite browser test-browser
   step demo make demo CHECK=1
   suite images test-images

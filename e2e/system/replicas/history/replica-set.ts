@@ -9,7 +9,7 @@ import { EmbeddedPostgres } from "../../../../controller/src/store/postgres/embe
 import { BreakableWay } from "../../../../controller/src/store/testing/breakable-way.ts";
 import { urlOf } from "../../../../controller/src/store/testing/oldest-server.ts";
 import { eventually } from "../../../network/eventually.ts";
-import { initShared, type Replica, startReplicaAt } from "../../../network/replicas.ts";
+import { CONTROLLER_MAIN, initShared, type Replica, startReplicaAt } from "../../../network/replicas.ts";
 
 /** A question that was not answered by then has an unknown outcome. */
 const ANSWER_MS = 20_000;
@@ -41,6 +41,8 @@ interface Member {
   readonly ctrlPort: number;
   readonly file: string;
   readonly way: BreakableWay;
+  /** What it is started from. */
+  programFile: string;
   replica: Replica;
 }
 
@@ -56,12 +58,15 @@ export class ReplicaSet {
     this.#database = database;
   }
 
-  /** Resolves when all of them answer. */
-  static async start(folder: string, count: number): Promise<ReplicaSet> {
+  /**
+   * Resolves when all of them answer.
+   * @param programFile what they are started from; their sources when absent
+   */
+  static async start(folder: string, count: number, programFile = CONTROLLER_MAIN): Promise<ReplicaSet> {
     const set = new ReplicaSet(folder, await startDatabase(folder));
     try {
-      await initShared(folder, urlOf(set.#database.connection), await freePort());
-      for (let n = 1; n <= count; n++) set.#members.push(await set.#startMember(`c${n}`));
+      await initShared(folder, urlOf(set.#database.connection), await freePort(), programFile);
+      for (let n = 1; n <= count; n++) set.#members.push(await set.#startMember(`c${n}`, programFile));
       return set;
     } catch (error) {
       await set.stop();
@@ -96,6 +101,37 @@ export class ReplicaSet {
     member.replica.program.signal("SIGKILL");
     await member.replica.program.stop();
     member.replica = await this.#startReplica(member);
+  }
+
+  /** Stops a replica in order, and starts it from another file, as in an upgrade; from its sources when absent. */
+  async replace(at: number, programFile = CONTROLLER_MAIN): Promise<void> {
+    const member = this.#member(at);
+    const code = await member.replica.program.stop();
+    if (code !== 0) throw new Error(`${member.id} ended with exit code ${code}`);
+    member.programFile = programFile;
+    member.replica = await this.#startReplica(member);
+  }
+
+  /** How to reach the database. */
+  get connection(): EmbeddedPostgres["connection"] {
+    return this.#database.connection;
+  }
+
+  /** Stops a replica; others go on. */
+  async stopReplica(at: number): Promise<void> {
+    await this.#member(at).replica.program.stop();
+  }
+
+  /** Runs a replica that was stopped, which is expected to end by itself: resolves with its exit code and the last lines that it printed. */
+  async runToEnd(at: number): Promise<{ readonly code: number | null; readonly output: string }> {
+    const { id, programFile, file } = this.#member(at);
+    const env = { SALLYPORT_REPLICA_ID: id };
+    const program = new Program({ name: id, command: process.execPath, args: [programFile, "run", file], env });
+    try {
+      return { code: await program.exited, output: program.tail.join("\n") };
+    } finally {
+      await program.stop();
+    }
   }
 
   /** A replica stands still. */
@@ -166,7 +202,7 @@ export class ReplicaSet {
     return member;
   }
 
-  async #startMember(id: string): Promise<Member> {
+  async #startMember(id: string, programFile: string): Promise<Member> {
     const [apiPort = 0, ctrlPort = 0] = await freePorts(2);
     const { connection } = this.#database;
     const way = await BreakableWay.to(connection);
@@ -175,12 +211,12 @@ export class ReplicaSet {
     if (own === settings) throw new Error("the controller's file does not hold the URL of the database");
     const file = join(this.#folder, "controller", `${id}.yml`);
     writeFileSync(file, own, { mode: 0o600 });
-    const member = { id, apiPort, ctrlPort, file, way };
+    const member = { id, apiPort, ctrlPort, file, way, programFile };
     return { ...member, replica: await this.#startReplica(member) };
   }
 
-  #startReplica({ id, apiPort, ctrlPort, file }: Omit<Member, "replica">): Promise<Replica> {
-    return startReplicaAt({ controllerFile: file, folder: this.#folder }, { id, apiPort, ctrlPort });
+  #startReplica({ id, apiPort, ctrlPort, file, programFile }: Omit<Member, "replica">): Promise<Replica> {
+    return startReplicaAt({ controllerFile: file, folder: this.#folder }, { id, apiPort, ctrlPort, programFile });
   }
 }
 
