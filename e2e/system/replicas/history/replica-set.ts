@@ -9,6 +9,7 @@ import { EmbeddedPostgres } from "../../../../controller/src/store/postgres/embe
 import { BreakableWay } from "../../../../controller/src/store/testing/breakable-way.ts";
 import { urlOf } from "../../../../controller/src/store/testing/oldest-server.ts";
 import { eventually } from "../../../network/eventually.ts";
+import { Program } from "../../../network/program.ts";
 import { CONTROLLER_MAIN, initShared, type Replica, startReplicaAt } from "../../../network/replicas.ts";
 
 /** A question that was not answered by then has an unknown outcome. */
