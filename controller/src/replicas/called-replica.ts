@@ -20,8 +20,6 @@ export const SILENT_MS = 1_000;
 const WHOLE_FACTOR = 5;
 /** A replica that could not be reached is not dialed again for this long: a question to all replicas must not wait for it each time. */
 const REST_MS = 1_000;
-/** What TLS says where the listener does not know the ALPN name. */
-const NO_SUCH_ALPN = "ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL";
 /** Of one answer. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const HEARTBEATS = { sendIntervalMs: 1_000, checkIntervalMs: 500, closeUnresponsiveMs: 5_000 };
@@ -126,10 +124,9 @@ export class CalledReplica {
     const { onNotice, onConnected } = this.#parts;
     const { ctrlAddress, apiAddress } = this.#replica;
     const channel = await this.#dialAt(ctrlAddress).catch((error: unknown) => {
-      // Replicas of earlier versions answer at the address of their API alone.
-      const isUnknown = error instanceof HandshakeError && codeOf(error.cause) === NO_SUCH_ALPN;
-      if (isUnknown && `tls:${apiAddress}` !== ctrlAddress) return this.#dialAt(`tls:${apiAddress}`);
-      throw error;
+      // Replicas of version 0.2 answer at the address of their API alone. Or only one of the two can be reached.
+      if (`tls:${apiAddress}` === ctrlAddress) throw error;
+      return this.#dialAt(`tls:${apiAddress}`);
     });
     const settle = (message: Message, settled: (pending: Pending) => void) => {
       const pending = this.#pending.get(callOf(message));
@@ -221,8 +218,4 @@ function take(pending: Pending, message: Message): void {
   }
   for (const item of items) pending.parts.push(item);
   pending.heard();
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && "code" in error ? error.code : undefined;
 }

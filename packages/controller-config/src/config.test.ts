@@ -28,6 +28,7 @@ describe("controller.yml", () => {
       api: {
         bind: { host: "0.0.0.0", port: 1280 },
         advertise: { host: "ctrl.example", port: 1280 },
+        drain: 0,
         serverCertificates: [],
         web: { allowedOrigins: [] },
       },
@@ -279,6 +280,7 @@ secretKeyFile: key\${NO_SUCH}
     expect(config.api).toEqual({
       bind: { host: "", port: 1280 },
       advertise: place,
+      drain: 0,
       serverCertificates: [],
       web: { allowedOrigins: [] },
     });

@@ -38,6 +38,8 @@ api:
   # Origins whose pages in browsers may use the APIs, such as https://browzer.example.org.
   # web:
   #   allowedOrigins: []
+  # How long the controller serves on after it was told to stop, while load balancers turn to another one.
+  # drain: 0s
 
 # The control channel for routers. The same bind address as the API means one shared port.
 ctrl:
