@@ -6,6 +6,7 @@ import { AuthenticationError, ControllerError, SdkError } from "./errors.ts";
 import type { LoadedIdentity } from "./identity-file.ts";
 import { legacyLogin } from "./login/legacy-login.ts";
 import {
+  answersSomething,
   type ClientApi,
   clientOf,
   type HeldLogin,
@@ -148,7 +149,7 @@ export class ApiSession {
     return await this.#ask(work);
   }
 
-  /** Calls a controller that answers. */
+  /** Calls a controller that answers. A call that is withdrawn from one that hangs ends with its client. */
   async #ask<T>(work: (api: ClientApi) => Promise<T>): Promise<T> {
     return await this.#reach(async () => {
       try {
@@ -161,10 +162,15 @@ export class ApiSession {
     });
   }
 
-  async #reach<T>(work: () => Promise<T>): Promise<T> {
-    return await this.#controllers.reach(work, () => {
-      this.#callAs(this.#caller);
-      this.#learnSoon();
+  async #reach<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    return await this.#controllers.reach(work, {
+      answers: (controller) => answersSomething(controller, trustOf(this.#credentials)),
+      onSwitch: (isHanging) => {
+        const former = this.#api;
+        this.#callAs(this.#caller);
+        if (isHanging) this.#end(former);
+        this.#learnSoon();
+      },
     });
   }
 
@@ -231,12 +237,15 @@ export class ApiSession {
     this.#caller = caller;
     this.#api = clientOf(this.#controllers.current, trustOf(this.#credentials), caller);
     this.#api.setCredential(this.#held?.credential);
-    const end = setTimeout(() => {
-      this.#replaced.delete(former);
-      former.close();
-    }, REPLACED_CLIENT_MS);
-    end.unref();
-    this.#replaced.set(former, end);
+    const timer = setTimeout(() => this.#end(former), REPLACED_CLIENT_MS);
+    timer.unref();
+    this.#replaced.set(former, timer);
+  }
+
+  #end(former: ClientApi): void {
+    clearTimeout(this.#replaced.get(former));
+    this.#replaced.delete(former);
+    former.close();
   }
 
   /** Who we are, as the controller knows it now. @throws as `call` */
@@ -285,16 +294,12 @@ export class ApiSession {
     this.#login = undefined;
     const held = this.#held;
     this.#held = undefined;
-    if (held !== undefined) await this.#end(held);
+    if (held !== undefined) await this.#logout(held);
     this.#api.close();
-    for (const [former, end] of this.#replaced) {
-      clearTimeout(end);
-      former.close();
-    }
-    this.#replaced.clear();
+    for (const former of this.#replaced.keys()) this.#end(former);
   }
 
-  async #end(held: HeldLogin): Promise<void> {
+  async #logout(held: HeldLogin): Promise<void> {
     held.stop();
     await held.end(AbortSignal.timeout(LOGOUT_MS)).catch((error: unknown) => {
       this.#log.debug({ reason: errorText(error) }, "logging out failed; the session ends by itself");
@@ -315,9 +320,9 @@ export class ApiSession {
     const credentials = this.#credentials;
     const caller = identityOf(credentials);
     if (this.#caller?.certPem !== caller?.certPem) this.#callAs(caller);
-    const begun = this.#reach(() => {
+    const begun = this.#reach((signal) => {
       this.#api.setCredential(undefined);
-      return this.#begin(credentials);
+      return this.#begin(credentials, signal);
     });
     const held = await begun.catch((error: unknown) => {
       throw this.#refused(error);
@@ -326,7 +331,7 @@ export class ApiSession {
     this.#log.debug({ controller: this.#controllers.current, identity: identityName, kind }, "logged in");
     if (this.#isClosed) {
       // Closed while it was logging in: nothing else ends the session.
-      await this.#end(held);
+      await this.#logout(held);
       return held.result;
     }
     this.#held = held;
@@ -339,17 +344,17 @@ export class ApiSession {
   }
 
   /** The way to log in is what the controller announces now: one that does not answer is not taken for an old one. */
-  async #begin(credentials: LoginCredentials): Promise<HeldLogin> {
+  async #begin(credentials: LoginCredentials, signal: AbortSignal): Promise<HeldLogin> {
     const { configTypes, factors } = this.#o;
-    const { data: version } = await this.#api.listVersion();
+    const { data: version } = await this.#api.listVersion({}, { signal });
     const oidc = announcedOidc(version);
     const parts = {
       ...{ credentials, configTypes, factors, log: this.#log, mayResume: !this.#hasDropped },
       controllerUrl: () => this.#controllers.current,
       api: () => this.#api,
-      reach: <T>(work: () => Promise<T>) => this.#reach(work),
+      reach: <T>(work: (signal: AbortSignal) => Promise<T>) => this.#reach(work),
     };
-    return await (oidc === undefined ? legacyLogin(parts) : oidcLogin(parts, oidc));
+    return await (oidc === undefined ? legacyLogin(parts) : oidcLogin(parts, oidc, signal));
   }
 
   #keep(held: HeldLogin): void {

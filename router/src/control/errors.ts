@@ -24,6 +24,15 @@ export class NoControllerError extends ControlError {
   }
 }
 
+/** A controller answers neither a request nor a heartbeat, while another one could be asked. */
+export class ControllerHangsError extends ControlError {
+  override readonly name = "ControllerHangsError";
+
+  constructor(controllerId: string) {
+    super("CONTROLLER_HANGS", `controller ${controllerId} answers neither a request nor a heartbeat`);
+  }
+}
+
 /**
  * The controller refused an edge request. `edgeCode` is the number the wire carried (docs/protocol/fabric.md,
  * "Errors"), the message is the controller's text and is what an SDK is told.

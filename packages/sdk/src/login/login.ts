@@ -1,6 +1,7 @@
 /** What the two ways to log in have in common: the old one by `authenticate`, and OpenID Connect. */
 import { arch, hostname, platform, release, version } from "node:os";
-import { type ApiClient, type ApiCredential, createClient } from "@sallyport/api/client";
+import { type ApiClient, type ApiCredential, ApiError, createClient } from "@sallyport/api/client";
+import { pauseAwake } from "@sallyport/async";
 import { controllerTrust, type Identity, type Logger } from "@sallyport/wire";
 import type { SessionStore } from "./kept-session.ts";
 import { SDK_VERSION } from "./sdk-version.ts";
@@ -65,7 +66,7 @@ export interface LoginParts {
   readonly controllerUrl: () => string;
   readonly api: () => ClientApi;
   /** Does what asks the controller, and asks another one when that one cannot be reached. */
-  readonly reach: <T>(work: () => Promise<T>) => Promise<T>;
+  readonly reach: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
   readonly configTypes: readonly string[];
   readonly factors: SecondFactors;
   /** Whether a kept session may go on: not after a session of this program was given up. */
@@ -84,6 +85,28 @@ export function identityOf(credentials: LoginCredentials): Identity | undefined 
 /** @param identity whose certificate the calls come with */
 export function clientOf(baseUrl: string, caPem: string, identity: Identity | undefined): ClientApi {
   return createClient("client", { baseUrl, ...tlsOf(caPem, identity) });
+}
+
+/** How long a new connection and a small answer may take: six round trips over a satellite. */
+const PROBE_MS = 1_500;
+
+/** Whether a controller answers anything at all. Time in which this process stood still does not count against it. */
+export async function answersSomething(baseUrl: string, caPem: string): Promise<boolean> {
+  const api = clientOf(baseUrl, caPem, undefined);
+  const end = new AbortController();
+  const { signal } = end;
+  try {
+    return await Promise.race([
+      api.listVersion({}, { signal }).then(
+        () => true,
+        (error: unknown) => error instanceof ApiError,
+      ),
+      pauseAwake(PROBE_MS, signal).then(() => false),
+    ]);
+  } finally {
+    end.abort();
+    api.close();
+  }
 }
 
 /** The TLS half of what a controller is called with. */

@@ -33,12 +33,20 @@ import {
  *
  * @throws ApiError, ApiTransportError, AuthenticationError
  */
-export async function oidcLogin(parts: LoginParts, announced: AnnouncedOidc): Promise<HeldLogin> {
-  return (await resumedLogin(parts, announced)) ?? (await newLogin(parts, announced));
+export async function oidcLogin(
+  parts: LoginParts,
+  announced: AnnouncedOidc,
+  signal?: AbortSignal,
+): Promise<HeldLogin> {
+  return (await resumedLogin(parts, announced, signal)) ?? (await newLogin(parts, announced, signal));
 }
 
 /** The session of an earlier run; undefined when there is none that goes on. @throws ApiTransportError, ApiError when the controller cannot say */
-async function resumedLogin(parts: LoginParts, { path }: AnnouncedOidc): Promise<HeldLogin | undefined> {
+async function resumedLogin(
+  parts: LoginParts,
+  { path }: AnnouncedOidc,
+  signal: AbortSignal | undefined,
+): Promise<HeldLogin | undefined> {
   const store = parts.mayResume ? storeOf(parts.credentials) : undefined;
   const kept = await store?.read();
   if (store === undefined || kept === undefined) return undefined;
@@ -46,7 +54,7 @@ async function resumedLogin(parts: LoginParts, { path }: AnnouncedOidc): Promise
   const fields = { controller: parts.controllerUrl(), identity: kept.identityName };
   try {
     const bound = boundIdentityOf(kept, caPem);
-    const tokens = await nextTokens({ parts, path, caPem, bound }, store, tokensOf(kept));
+    const tokens = await nextTokens({ parts, path, caPem, bound }, store, tokensOf(kept), signal);
     const session = await sessionOf({ parts, path, tokens, externalTokens: [], store, bound });
     parts.log.info(fields, "the session of an earlier run goes on");
     return session;
@@ -93,13 +101,22 @@ async function withProvider<T>(at: ProviderAt, work: (provider: OidcLogin) => Pr
 }
 
 /** What follows these tokens. It is kept at once where sessions are: a refresh token counts once. */
-async function nextTokens(at: ProviderAt, store: SessionStore | undefined, tokens: OidcTokens): Promise<OidcTokens> {
-  const next = await withProvider(at, (provider) => provider.refresh(tokens));
+async function nextTokens(
+  at: ProviderAt,
+  store: SessionStore | undefined,
+  tokens: OidcTokens,
+  signal: AbortSignal | undefined,
+): Promise<OidcTokens> {
+  const next = await withProvider(at, (provider) => provider.refresh(tokens, signal));
   if (store !== undefined) await keepForNextRun(at.parts, store, next, at.bound);
   return next;
 }
 
-async function newLogin(parts: LoginParts, { path, takesCsr }: AnnouncedOidc): Promise<HeldLogin> {
+async function newLogin(
+  parts: LoginParts,
+  { path, takesCsr }: AnnouncedOidc,
+  signal: AbortSignal | undefined,
+): Promise<HeldLogin> {
   const { credentials, configTypes } = parts;
   const caPem = trustOf(credentials);
   const own = identityOf(credentials);
@@ -108,7 +125,8 @@ async function newLogin(parts: LoginParts, { path, takesCsr }: AnnouncedOidc): P
   const details = { configTypes, ...programInfo(), ...(csr !== undefined && { csrPem: csr }) };
   return await OidcLogin.once({ baseUrl: parts.controllerUrl(), path, ...tlsOf(caPem, own) }, async (login) => {
     const externalTokens: string[] = [];
-    const tokens = await allFactors(parts, await login.start(await firstFactor(credentials), details), externalTokens);
+    const first = await login.start(await firstFactor(credentials), details, signal);
+    const tokens = await allFactors(parts, first, externalTokens);
     const certPem = tokens.sessionCertPem;
     const bound = certPem === undefined || keyPem === undefined ? own : identityFromPem({ certPem, keyPem, caPem });
     // Tokens of other providers that go along with each call end, and cannot be had without the user.
@@ -254,7 +272,7 @@ class OidcSession implements HeldLogin {
 
   #renew(tokens: OidcTokens): Promise<OidcTokens> {
     const { parts, store } = this.#o;
-    const renewing = parts.reach(() => nextTokens(this.#provider(), store, tokens));
+    const renewing = parts.reach((signal) => nextTokens(this.#provider(), store, tokens, signal));
     this.#renewing = renewing.catch(() => {});
     return renewing;
   }

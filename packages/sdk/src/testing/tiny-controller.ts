@@ -40,6 +40,8 @@ interface Attempt {
 export class TinyController {
   /** Each request: method and path, then the tokens it came with. */
   readonly asked: string[] = [];
+  /** Each request that came while it hung. */
+  readonly unanswered: string[] = [];
   capabilities: readonly string[] = ["OIDC_AUTH"];
   /** Of the provider's base URL, in the version document. */
   oidcPath = "/oidc";
@@ -68,6 +70,7 @@ export class TinyController {
   /** The controllers of the network, by their addresses. */
   controllers: readonly string[] = [];
   #sessions: Session[] = [];
+  #isHanging = false;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -80,6 +83,10 @@ export class TinyController {
       request.on("data", (chunk: Buffer) => chunks.push(chunk));
       request.on("end", () => {
         const sent = Buffer.concat(chunks).toString();
+        if (controller.#isHanging) {
+          controller.unanswered.push(`${request.method} ${request.url}`);
+          return;
+        }
         void controller.#answer(request, sent).then(({ status, body, location, page }) => {
           const type = page === undefined ? "application/json" : "text/html; charset=UTF-8";
           const headers = { "content-type": type, ...(location !== undefined && { location }) };
@@ -98,6 +105,15 @@ export class TinyController {
     this.#server.close();
     this.#server.closeAllConnections();
     await once(this.#server, "close");
+  }
+
+  /** Takes connections and requests, and answers none of them from now on. */
+  hang(): void {
+    this.#isHanging = true;
+  }
+
+  wakeUp(): void {
+    this.#isHanging = false;
   }
 
   /** From now on both know the same sessions, as controllers of one network do. */

@@ -1,4 +1,4 @@
-import { Listeners } from "@sallyport/async";
+import { Listeners, unlessHanging } from "@sallyport/async";
 import {
   type Address,
   type Channel,
@@ -17,10 +17,9 @@ import {
   ReconnectingDialer,
   type RequestOptions,
 } from "@sallyport/wire";
-import { ControlError, NoControllerError } from "../errors.ts";
+import { ControlError, ControllerHangsError, NoControllerError } from "../errors.ts";
 import { ControllerConnection } from "./controller-connection.ts";
 import { ControllerEndpoints } from "./controller-endpoints.ts";
-import { ControllerHangsError, unlessHanging } from "./unless-hanging.ts";
 
 /** For each request to the controller that is asked. */
 export type AskOptions = Required<Pick<RequestOptions, "timeoutMs" | "signal">>;
@@ -51,6 +50,8 @@ export interface ControllersOptions {
   readonly retryMs?: number;
 }
 
+/** How long a request may be unanswered before its controller is asked whether it answers at all. */
+const PATIENCE_MS = 1000;
 /** How long the answer to a probe may take. */
 const PROBE_MS = 750;
 const FIRST_RETRY_MS = 50;
@@ -238,8 +239,10 @@ export class Controllers {
   }
 
   async #unlessHanging<T>(controller: ControllerConnection, ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    return await unlessHanging(controller, {
-      ask,
+    return await unlessHanging({
+      work: ask,
+      patienceMs: PATIENCE_MS,
+      hangs: () => new ControllerHangsError(controller.id),
       hasAlternative: () => this.all().some((other) => other !== controller && this.isResponsive(other)),
       answers: async () => {
         // The others at the same time: several may hang, as after a partition.
