@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { apiError, fieldError, NO_LIMIT, notFound } from "@sallyport/api";
+import { untilAborted } from "@sallyport/async";
 import { afterEach, describe, expect, test } from "vitest";
 import {
   CLOSE,
@@ -10,6 +11,7 @@ import {
   startTestApi,
   type TestApi,
   type TestHandlers,
+  testSession,
   version,
 } from "./testing/test-api.ts";
 
@@ -316,6 +318,34 @@ describe("auth rules", () => {
     expect(first.toString()).toMatch(/^HTTP\/1\.1 401 /);
     socket.destroy();
   });
+});
+
+test("a request is not begun when its caller has left before: it may have been repeated elsewhere", async () => {
+  let begun = 0;
+  let isWaiting = false;
+  const api = await start(
+    {
+      client: {
+        deleteSession: async () => {
+          begun++;
+          throw notFound("service", "a");
+        },
+      },
+    },
+    {
+      authenticate: async ({ signal }) => {
+        isWaiting = true;
+        await untilAborted(signal);
+        return testSession("full");
+      },
+    },
+  );
+  const socket = await api.open();
+  socket.write("DELETE /edge/client/v1/sessions/a HTTP/1.1\r\nHost: x\r\nzt-session: full\r\n\r\n");
+  await expect.poll(() => isWaiting).toBe(true);
+  socket.destroy();
+  await expect.poll(() => api.logged.map(({ fields }) => fields.code)).toContain("COULD_NOT_PARSE_BODY");
+  expect(begun).toBe(0);
 });
 
 describe("failures of handlers", () => {

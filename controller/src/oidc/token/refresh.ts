@@ -1,5 +1,6 @@
 /** A refresh token becomes new tokens; its successor takes its place (RFC 6749, section 6; RFC 9700, section 4.14). */
 import type { EndpointAnswer } from "../../http/endpoints.ts";
+import { refuseOfGone } from "../../http/routes.ts";
 import type { ClientId } from "../clients.ts";
 import { jsonAnswer } from "../oauth-error.ts";
 import type { Parameters } from "../parameters.ts";
@@ -60,6 +61,8 @@ export async function rotate(
   const access = tokens.issuer.access(subject);
   // Narrower scopes are those of this answer, not of the ones to come.
   const refresh = tokens.issuer.refresh(subjectFor(session, call, at, bound));
+  // A caller who left may have rotated it at another controller: what this one makes would take the place of that.
+  refuseOfGone(call.request.signal);
   const outcome = await model.oidcSessions.rotate(id, jti, {
     refreshJti: refresh.jti,
     accessUntil: access.expiresAt,

@@ -33,11 +33,7 @@ import {
  *
  * @throws ApiError, ApiTransportError, AuthenticationError
  */
-export async function oidcLogin(
-  parts: LoginParts,
-  announced: AnnouncedOidc,
-  signal?: AbortSignal,
-): Promise<HeldLogin> {
+export async function oidcLogin(parts: LoginParts, announced: AnnouncedOidc, signal?: AbortSignal): Promise<HeldLogin> {
   return (await resumedLogin(parts, announced, signal)) ?? (await newLogin(parts, announced, signal));
 }
 

@@ -51,7 +51,7 @@ export interface ControllersOptions {
 }
 
 /** How long a request may be unanswered before its controller is asked whether it answers at all. */
-const PATIENCE_MS = 1000;
+const PATIENCE_MS = 750;
 /** How long the answer to a probe may take. */
 const PROBE_MS = 750;
 const FIRST_RETRY_MS = 50;
