@@ -5,6 +5,7 @@ import { ApiCaller } from "../network/api-caller.ts";
 import { authenticate, type Proof } from "../network/authenticate.ts";
 import { controllerUrl, networkNameOf } from "../network/controller-url.ts";
 import { identityFile, loginMaterial } from "../network/login-material.ts";
+import { otherControllers, tellOfSwitch } from "../network/other-controllers.ts";
 import { checkedName, type LoginWay, NetworkStore, type SavedNetwork } from "../network/saved-network.ts";
 import { givenLine, givenText } from "../terminal/given-text.ts";
 import { ask, askSecret, canAsk } from "../terminal/questions.ts";
@@ -73,16 +74,19 @@ async function login(given: string | undefined, options: LoginOptions, context: 
   const address = given === undefined ? (before?.saved.controller ?? identity?.controller) : controllerUrl(given);
   if (address === undefined) throw new UsageError("which controller? sallyport login https://HOST:PORT");
   const name = checkedName(options.network ?? before?.name ?? networkNameOf(address));
-  const known = await knownTrust(store, name, address);
+  const trusted = await knownTrust(store, name, address);
   const ca =
-    options.ca !== undefined ? await givenText(options.ca, context) : (identity?.ca ?? known ?? (await asked()));
+    options.ca !== undefined ? await givenText(options.ca, context) : (identity?.ca ?? trusted ?? (await asked()));
   const { cert, key, proof: fromFiles } = await loginMaterial(way, context);
   const { login: done, proof } =
     fromFiles === undefined ? await askedProof(way, options, context) : { login: way, proof: fromFiles };
-  const caller = new ApiCaller({ controller: address, ca, cert, key }, context.signal);
+  const others = before?.saved.controller === address ? before.saved.others : undefined;
+  const caller = new ApiCaller({ controller: address, others, ca, cert, key }, context.signal);
+  caller.onSwitch = (former, next) => tellOfSwitch(context, former, next);
   try {
     const session = await authenticate(caller, proof, context);
-    await store.write(name, { controller: address, login: done, session, ...(ca !== undefined && { ca }) });
+    const known = { ...(others && { others }), ...(await otherControllers(caller, address)) };
+    await store.write(name, { controller: address, ...known, login: done, session, ...(ca !== undefined && { ca }) });
     await store.use(name);
     context.stdout.write(`${visible(`logged in to ${name} (${address}) as ${session.identity}`)}\n`);
   } finally {

@@ -25,7 +25,7 @@ export const configureLogout: Configure = (command, context) => {
         // Certificate files may be gone by now; the session needs none of them.
         const material = await loginMaterial(saved.login, context).catch(() => undefined);
         const { cert, key } = material ?? {};
-        const caller = new ApiCaller({ controller: saved.controller, ca: saved.ca, cert, key }, context.signal);
+        const caller = new ApiCaller({ ...saved, cert, key }, context.signal);
         caller.useSession(session.token);
         try {
           await caller.send({ method: "DELETE", path: `${MANAGEMENT_API}/current-api-session` });

@@ -9,6 +9,7 @@ import {
   type HttpsOptions,
   reportedError,
 } from "@sallyport/api/client";
+import { answersWithin, unlessHanging } from "@sallyport/async";
 import { controllerTrust } from "@sallyport/wire/controller-trust";
 import { CommandError, ExitStatus } from "../errors.ts";
 
@@ -42,16 +43,25 @@ export interface Envelope {
 export interface Endpoint {
   /** `https://host:port` */
   readonly controller: string;
+  /** Other controllers of the network, for when it is away. */
+  readonly others?: readonly string[] | undefined;
   readonly ca?: string | undefined;
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
 }
 
 const TIMEOUT_MS = 30_000;
+/** How long a call may take before its controller is asked whether it answers at all, and how long the answer to that may take. */
+const PATIENCE_MS = 2_000;
+const PROBE_MS = 2_000;
 
-/** One controller with a session, or before there is one. */
+/** A controller with a session, or before there is one. When it is away, another one of the network is called in its place. */
 export class ApiCaller {
-  readonly #base: string;
+  #base: string;
+  /** Those that were not called yet. */
+  readonly #others: string[];
+  /** Called with the addresses of one that is away and of the next. */
+  onSwitch: ((former: string, next: string) => void) | undefined;
   readonly #https: HttpsCaller;
   readonly #signal: AbortSignal;
   #credential: ApiCredential | undefined;
@@ -60,13 +70,15 @@ export class ApiCaller {
   /** Under way, or done: calls side by side meet the end of a session together. */
   #renewal: Promise<string | undefined> | undefined;
 
-  constructor({ controller, ca, cert, key }: Endpoint, signal: AbortSignal) {
+  constructor({ controller, others = [], ca, cert, key }: Endpoint, signal: AbortSignal) {
     const tls: HttpsOptions["tls"] = controllerTrust(ca ?? "");
     this.#base = controller;
+    this.#others = others.filter((other) => other !== controller);
     this.#signal = signal;
     this.#https = new HttpsCaller({ tls, timeoutMs: TIMEOUT_MS, ...(cert && { cert }), ...(key && { key }) });
   }
 
+  /** The one that is called now. */
   get controller(): string {
     return this.#base;
   }
@@ -132,12 +144,52 @@ export class ApiCaller {
       ...request.headers,
     };
     const isRepeatable = method === "GET";
-    try {
-      return await this.#https.send(this.#url(request), { method, headers, body, isRepeatable, signal: this.#signal });
-    } catch (error) {
-      this.#signal.throwIfAborted();
-      throw error instanceof ApiTransportError ? unreachable(this.#base, error) : error;
+    for (;;) {
+      let isSent = false;
+      const asked = this.#base;
+      // What a controller may have done already is not asked of another one.
+      const mayMove = () => (isRepeatable || !isSent) && (this.#others.length > 0 || this.#base !== asked);
+      const send = async (withdrawn: AbortSignal) =>
+        await this.#https.send(this.#url(request), {
+          ...{ method, headers, body, isRepeatable, signal: AbortSignal.any([this.#signal, withdrawn]) },
+          onSent: () => {
+            isSent = true;
+          },
+        });
+      try {
+        const answer = await unlessHanging({
+          ...{ work: send, patienceMs: PATIENCE_MS, hasAlternative: mayMove },
+          answers: () => this.#answers(),
+          hangs: () => new ApiTransportError(`${asked} answers nothing: aborted due to timeout`),
+        });
+        // One without its database, for example.
+        if (answer.status !== 503 || !isRepeatable || !mayMove()) return answer;
+        this.#next(asked);
+      } catch (error) {
+        this.#signal.throwIfAborted();
+        if (!(error instanceof ApiTransportError)) throw error;
+        if (!mayMove() || isDistrusted(error)) throw unreachable(asked, error);
+        this.#next(asked);
+      }
     }
+  }
+
+  /** Calls side by side may find one controller away together. */
+  #next(asked: string): void {
+    const next = this.#base === asked ? this.#others.shift() : undefined;
+    if (next === undefined) return;
+    this.#base = next;
+    this.onSwitch?.(asked, next);
+  }
+
+  async #answers(): Promise<boolean> {
+    return await answersWithin(PROBE_MS, async (signal) => {
+      const call = { method: "GET", headers: {}, body: undefined, isRepeatable: true, signal };
+      return await this.#https.send(new URL("/version", this.#base), call).then(
+        () => true,
+        () => false,
+      );
+    });
   }
 
   #url({ path, query = {} }: ApiRequest): URL {
@@ -174,6 +226,17 @@ function notController(controller: string, what: string): CommandError {
   return new CommandError(`${controller} does not answer as a controller does: ${what}`, ExitStatus.Failed);
 }
 
+/** Something answers there, and is not the controller that was trusted: the user has to know. */
+function isDistrusted(error: ApiTransportError): boolean {
+  return DISTRUST.some((pattern) => pattern.test(causeOf(error)));
+}
+
+const DISTRUST = [/self-signed|unable to (get|verify)|certificate/i, /Hostname\/IP does not match/i];
+
+function causeOf(error: ApiTransportError): string {
+  return `${error.message} ${(error.cause as NodeJS.ErrnoException | undefined)?.code ?? ""}`;
+}
+
 /** Words of Node and OpenSSL for what a user can put right. */
 const REASONS: readonly (readonly [RegExp, string])[] = [
   [/ECONNREFUSED/, "no program listens there; is the controller running, and is the port right?"],
@@ -187,7 +250,7 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
 ];
 
 function unreachable(controller: string, error: ApiTransportError): CommandError {
-  const cause = `${error.message} ${(error.cause as NodeJS.ErrnoException | undefined)?.code ?? ""}`;
+  const cause = causeOf(error);
   const reason = REASONS.find(([pattern]) => pattern.test(cause))?.[1] ?? error.message;
   return new CommandError(`cannot reach ${controller}: ${reason}`, ExitStatus.Unreachable, { cause: error });
 }

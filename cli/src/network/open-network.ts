@@ -4,6 +4,7 @@ import { CommandError, ExitStatus } from "../errors.ts";
 import { ApiCaller } from "./api-caller.ts";
 import { authenticate } from "./authenticate.ts";
 import { loginMaterial } from "./login-material.ts";
+import { otherControllers, tellOfSwitch } from "./other-controllers.ts";
 import { NetworkStore, type SavedNetwork } from "./saved-network.ts";
 
 export interface OpenNetwork {
@@ -29,11 +30,13 @@ export async function withNetwork<T>(
   if (await store.isForeign(name))
     context.stderr.write(`sallyport: warning: other users can read ${store.fileOf(name)}: chmod 600 it\n`);
   const { cert, key, proof } = await loginMaterial(saved.login, context);
-  const caller = new ApiCaller({ controller: saved.controller, ca: saved.ca, cert, key }, context.signal);
+  const { controller, others, ca } = saved;
+  const caller = new ApiCaller({ controller, others, ca, cert, key }, context.signal);
+  caller.onSwitch = (former, next) => tellOfSwitch(context, former, next);
   const renew = async (): Promise<string | undefined> => {
     if (proof === undefined) return undefined;
     const session = await authenticate(caller, proof, context);
-    await store.write(name, { ...saved, session });
+    await store.write(name, { ...saved, ...(await otherControllers(caller, controller)), session });
     return session.token;
   };
   try {

@@ -22,6 +22,8 @@ export interface SavedSession {
 export interface SavedNetwork {
   /** `https://host:port` */
   readonly controller: string;
+  /** The network's other controllers, as the login was told: called while the first is away. */
+  readonly others?: readonly string[];
   /** PEM of the authorities to trust; the system's when absent. */
   readonly ca?: string;
   readonly login: LoginWay;
@@ -135,17 +137,22 @@ function savedNetwork(text: string): SavedNetwork | undefined {
   } catch {
     return undefined;
   }
-  const { controller, ca, login, session } = value ?? {};
-  const isUrl = typeof controller === "string" && URL.parse(controller)?.protocol === "https:";
-  if (!isUrl || (ca !== undefined && typeof ca !== "string") || !isLoginWay(login)) return undefined;
+  const { controller, others, ca, login, session } = value ?? {};
+  if (!isHttps(controller) || (ca !== undefined && typeof ca !== "string") || !isLoginWay(login)) return undefined;
   const { token, identity } = (session ?? {}) as Record<string, unknown>;
   const isSession = typeof token === "string" && typeof identity === "string";
+  const usable = Array.isArray(others) ? others.filter(isHttps) : [];
   return {
     controller,
     login,
+    ...(usable.length > 0 && { others: usable }),
     ...(ca !== undefined && { ca }),
     ...(isSession && { session: { token, identity } }),
   };
+}
+
+function isHttps(value: unknown): value is string {
+  return typeof value === "string" && URL.parse(value)?.protocol === "https:";
 }
 
 function isLoginWay(value: unknown): value is LoginWay {

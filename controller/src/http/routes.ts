@@ -1,7 +1,6 @@
 /** Routes derived from the table: per operation authentication, media types, input, the handler, and its answer. */
 import type { IncomingMessage } from "node:http";
 import {
-  ApiError,
   type ApiName,
   accepts,
   apiError,
@@ -212,20 +211,13 @@ export function decodeBody(bytes: Uint8Array): string {
 }
 
 /**
- * Refuses a request whose caller has gone: the answer would not be read, and the caller may have asked another controller since, as callers do when a
- * process stood still with the request unread. For the moment before something is written.
- *
- * @throws ApiError
+ * Ends the wait and aborts the signal of the handler when the time is up. A request is not begun when its caller has gone, who may have asked another
+ * controller since: as callers do when a process stood still with the request unread.
  */
-export function refuseOfGone(signal: AbortSignal): void {
-  if (!signal.aborted) return;
-  if (signal.reason instanceof ApiError) throw signal.reason;
-  throw apiError("COULD_NOT_PARSE_BODY", unhandledCause("the connection ended before the request was begun"));
-}
-
-/** Ends the wait and aborts the signal of the handler when the time is up. A request of a caller who has gone is not begun. */
 export async function withTimeout<T>(limitMs: number, abort: AbortController, run: () => Promise<T>): Promise<T> {
-  refuseOfGone(abort.signal);
+  if (abort.signal.aborted) {
+    throw apiError("COULD_NOT_PARSE_BODY", unhandledCause("the connection ended before the request was begun"));
+  }
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => {

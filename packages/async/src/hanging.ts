@@ -1,4 +1,17 @@
-import { pause } from "./waits.ts";
+import { pause, pauseAwake } from "./waits.ts";
+
+/**
+ * Whether a server answers a question within `ms` milliseconds, in which time that this process stood still does not count. The question is
+ * withdrawn at the end.
+ */
+export async function answersWithin(ms: number, ask: (signal: AbortSignal) => Promise<boolean>): Promise<boolean> {
+  const end = new AbortController();
+  try {
+    return await Promise.race([ask(end.signal), pauseAwake(ms, end.signal).then(() => false)]);
+  } finally {
+    end.abort();
+  }
+}
 
 export interface HangingOptions<T> {
   /** Asks a server. To be withdrawn when the signal aborts. */

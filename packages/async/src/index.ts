@@ -7,7 +7,7 @@
  * | wait some milliseconds, or less when a signal aborts | {@link pause} |
  * | wait for an answer, and not count the time in which this process itself stood still | {@link pauseAwake} |
  * | stop waiting for a promise when a signal aborts | {@link abortable} |
- * | leave a server that hangs for another one, but none that is busy | {@link unlessHanging} |
+ * | leave a server that hangs for another one, but none that is busy | {@link unlessHanging}, {@link answersWithin} |
  * | wait until a signal aborts | {@link untilAborted} |
  * | wait until subscribers are called, or some milliseconds | {@link nextCall} |
  * | run tasks side by side and refuse those beyond a bound | {@link Pool} |
@@ -100,7 +100,7 @@ export { Bitset } from "./bitset.ts";
 export { BoundedMap } from "./bounded-map.ts";
 export { type CertificateDates, outsideDates, presentedCertificate, tlsErrorText } from "./certificate-times.ts";
 export { errorText } from "./error-text.ts";
-export { type HangingOptions, unlessHanging } from "./hanging.ts";
+export { answersWithin, type HangingOptions, unlessHanging } from "./hanging.ts";
 export { Listeners } from "./listeners.ts";
 export { mapLimit, Pool, type PoolOptions, SerialQueue } from "./tasks.ts";
 export { TimeSlice } from "./time-slice.ts";

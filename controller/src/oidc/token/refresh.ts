@@ -1,8 +1,7 @@
 /** A refresh token becomes new tokens; its successor takes its place (RFC 6749, section 6; RFC 9700, section 4.14). */
 import type { EndpointAnswer } from "../../http/endpoints.ts";
-import { refuseOfGone } from "../../http/routes.ts";
 import type { ClientId } from "../clients.ts";
-import { jsonAnswer } from "../oauth-error.ts";
+import { jsonAnswer, oauthError } from "../oauth-error.ts";
 import type { Parameters } from "../parameters.ts";
 import type { Call, Provider } from "../provider-parts.ts";
 import { reused, scopesFor, secondsUntil, sessionOfToken, subjectFor } from "./grant.ts";
@@ -62,7 +61,8 @@ export async function rotate(
   // Narrower scopes are those of this answer, not of the ones to come.
   const refresh = tokens.issuer.refresh(subjectFor(session, call, at, bound));
   // A caller who left may have rotated it at another controller: what this one makes would take the place of that.
-  refuseOfGone(call.request.signal);
+  if (call.request.signal.aborted)
+    throw oauthError("invalid_request", "the connection ended before the request was begun");
   const outcome = await model.oidcSessions.rotate(id, jti, {
     refreshJti: refresh.jti,
     accessUntil: access.expiresAt,

@@ -45,6 +45,8 @@ interface HttpsCall {
   readonly body: Buffer | undefined;
   readonly isRepeatable: boolean;
   readonly signal: AbortSignal | undefined;
+  /** Called when a connection is there: from then on the server may have got the request. */
+  readonly onSent?: (() => void) | undefined;
 }
 
 /** Calls one server. */
@@ -59,12 +61,12 @@ export class HttpsCaller {
   }
 
   /** @throws ApiTransportError */
-  async send(url: URL, { method, headers, body, isRepeatable, signal: given }: HttpsCall): Promise<HttpAnswer> {
+  async send(url: URL, { method, headers, body, isRepeatable, signal: given, onSent }: HttpsCall): Promise<HttpAnswer> {
     const timeout = AbortSignal.timeout(this.#timeoutMs);
     const signal = given === undefined ? timeout : AbortSignal.any([timeout, given]);
     // Node takes a list for every name; its declaration does not know it.
     const options = { method, agent: this.#agent, headers: headers as OutgoingHttpHeaders, signal };
-    const send = () => exchange(url, options, body);
+    const send = () => exchange(url, options, body, onSent);
     if (!isRepeatable) this.#agent.endRested();
     try {
       return await send();
@@ -126,7 +128,12 @@ class RestAgent extends Agent {
 
 class StaleConnectionError extends Error {}
 
-function exchange(url: URL, options: RequestOptions, body: Buffer | undefined): Promise<HttpAnswer> {
+function exchange(
+  url: URL,
+  options: RequestOptions,
+  body: Buffer | undefined,
+  onSent: (() => void) | undefined,
+): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
     const outgoing = request(url, options, (message) => {
       const chunks: Buffer[] = [];
@@ -143,6 +150,8 @@ function exchange(url: URL, options: RequestOptions, body: Buffer | undefined): 
     });
     let presented: (() => CertificateDates | undefined) | undefined;
     outgoing.once("socket", (socket) => {
+      if (onSent !== undefined && outgoing.reusedSocket) onSent();
+      else if (onSent !== undefined) socket.once("secureConnect", onSent);
       if (socket.connecting && socket instanceof TLSSocket) presented = presentedCertificate(socket);
     });
     outgoing.on("error", (error: NodeJS.ErrnoException) => {

@@ -1,7 +1,7 @@
 /** What the two ways to log in have in common: the old one by `authenticate`, and OpenID Connect. */
 import { arch, hostname, platform, release, version } from "node:os";
 import { type ApiClient, type ApiCredential, ApiError, createClient } from "@sallyport/api/client";
-import { pauseAwake } from "@sallyport/async";
+import { answersWithin } from "@sallyport/async";
 import { controllerTrust, type Identity, type Logger } from "@sallyport/wire";
 import type { SessionStore } from "./kept-session.ts";
 import { SDK_VERSION } from "./sdk-version.ts";
@@ -90,23 +90,18 @@ export function clientOf(baseUrl: string, caPem: string, identity: Identity | un
 /** How long a new connection and a small answer may take: six round trips over a satellite. */
 const PROBE_MS = 1_500;
 
-/** Whether a controller answers anything at all. Time in which this process stood still does not count against it. */
+/** Whether a controller answers anything at all. */
 export async function answersSomething(baseUrl: string, caPem: string): Promise<boolean> {
   const api = clientOf(baseUrl, caPem, undefined);
-  const end = new AbortController();
-  const { signal } = end;
-  try {
-    return await Promise.race([
-      api.listVersion({}, { signal }).then(
-        () => true,
-        (error: unknown) => error instanceof ApiError,
-      ),
-      pauseAwake(PROBE_MS, signal).then(() => false),
-    ]);
-  } finally {
-    end.abort();
-    api.close();
-  }
+  const ask = async (signal: AbortSignal): Promise<boolean> => {
+    try {
+      await api.listVersion({}, { signal });
+      return true;
+    } catch (error) {
+      return error instanceof ApiError;
+    }
+  };
+  return await answersWithin(PROBE_MS, ask).finally(() => api.close());
 }
 
 /** The TLS half of what a controller is called with. */
