@@ -1,7 +1,7 @@
+import type { Answer } from "./asker.ts";
 import type { PresenceChange, PresenceSeen } from "./presence.ts";
 import { presenceProblems } from "./presence.ts";
 import { linearizationProblem, type RegisterOperation } from "./register.ts";
-import type { Answer } from "./replica-set.ts";
 
 /** How an operation ended, as far as its client knows. */
 export type Outcome = "ok" | "fail" | "unknown";

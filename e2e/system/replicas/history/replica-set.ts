@@ -1,7 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { Agent, request } from "node:https";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { pause } from "@sallyport/async";
 import { silentLogger } from "@sallyport/wire";
 import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
@@ -11,30 +9,7 @@ import { urlOf } from "../../../../controller/src/store/testing/oldest-server.ts
 import { eventually } from "../../../network/eventually.ts";
 import { Program } from "../../../network/program.ts";
 import { CONTROLLER_MAIN, initShared, type Replica, startReplicaAt } from "../../../network/replicas.ts";
-
-/** A question that was not answered by then has an unknown outcome. */
-const ANSWER_MS = 20_000;
-
-export interface CallOptions {
-  /** Of a session without OIDC. */
-  readonly token?: string;
-  /** An access token. */
-  readonly bearer?: string;
-  readonly body?: unknown;
-  readonly form?: Readonly<Record<string, string>>;
-}
-
-/** What a replica answered; status 0: no answer came. Times of the steady clock. */
-export interface Answer {
-  readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every kind
-  readonly json: any;
-  readonly location: string;
-  readonly began: number;
-  readonly ended: number;
-  /** For reports. */
-  readonly by: string;
-}
+import { type Answer, Asker, type CallOptions } from "./asker.ts";
 
 interface Member {
   readonly id: string;
@@ -51,7 +26,7 @@ interface Member {
 export class ReplicaSet {
   readonly #folder: string;
   readonly #members: Member[] = [];
-  readonly #agent = new Agent({ keepAlive: true, rejectUnauthorized: false });
+  readonly #asker = new Asker();
   #database: EmbeddedPostgres;
 
   private constructor(folder: string, database: EmbeddedPostgres) {
@@ -84,16 +59,8 @@ export class ReplicaSet {
   }
 
   /** Asks the replica `at`; never rejects. */
-  async call(at: number, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
-    const { id, apiPort } = this.#member(at);
-    const began = performance.now();
-    const by = `${method} ${path.split("?")[0]} at ${id}`;
-    try {
-      const answer = await send(this.#agent, apiPort, { method, path, ...options });
-      return { ...answer, began, ended: performance.now(), by };
-    } catch (error) {
-      return { status: 0, json: { error: String(error) }, location: "", began, ended: performance.now(), by };
-    }
+  call(at: number, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
+    return this.#asker.call(this.#member(at), method, path, options);
   }
 
   /** Ends a replica without warning and starts it again. */
@@ -190,7 +157,7 @@ export class ReplicaSet {
   }
 
   async stop(): Promise<void> {
-    this.#agent.destroy();
+    this.#asker.close();
     for (const { replica } of this.#members) replica.program.signal("SIGCONT");
     await Promise.all(this.#members.map(({ replica }) => replica.program.stop()));
     for (const { way } of this.#members) await way.close();
@@ -225,32 +192,4 @@ function startDatabase(folder: string): Promise<EmbeddedPostgres> {
   // The server and not the machine fails here: what it has written is in the memory of the operating system.
   const settings = { max_connections: "150", fsync: "off", full_page_writes: "off" };
   return EmbeddedPostgres.start({ dir: join(folder, "db"), settings, log: silentLogger });
-}
-
-async function send(
-  agent: Agent,
-  port: number,
-  { method, path, token, bearer, body, form }: CallOptions & { readonly method: string; readonly path: string },
-): Promise<Pick<Answer, "status" | "json" | "location">> {
-  const content = form === undefined ? body && JSON.stringify(body) : new URLSearchParams(form).toString();
-  const headers = {
-    accept: "application/json",
-    ...(content !== undefined && {
-      "content-type": form === undefined ? "application/json" : "application/x-www-form-urlencoded",
-    }),
-    ...(token !== undefined && { "zt-session": token }),
-    ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
-  };
-  return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(ANSWER_MS);
-    const sent = request({ agent, host: "localhost", port, method, path, headers, signal }, (response) => {
-      text(response).then((answer) => {
-        const isJson = String(response.headers["content-type"]).includes("json");
-        const json = isJson ? JSON.parse(answer) : answer;
-        resolve({ status: response.statusCode ?? 0, json, location: response.headers.location ?? "" });
-      }, reject);
-    });
-    sent.once("error", reject);
-    sent.end(content);
-  });
 }

@@ -2,8 +2,8 @@ import { createHash, randomBytes } from "node:crypto";
 import { pause } from "@sallyport/async";
 import { ADMIN_PASSWORD } from "../../../network/network.ts";
 import type { Random } from "../../../soak/random.ts";
+import type { Answer, CallOptions } from "./asker.ts";
 import type { Recorder } from "./recorder.ts";
-import type { Answer, CallOptions, ReplicaSet } from "./replica-set.ts";
 
 const MANAGEMENT = "/edge/management/v1";
 const CLIENT = "/edge/client/v1";
@@ -25,9 +25,16 @@ interface Session {
   readonly ends: readonly (() => Promise<Answer>)[];
 }
 
+/** Controllers that can be asked, by number. */
+export interface Askable {
+  readonly size: number;
+  /** Never rejects. */
+  call(at: number, method: string, path: string, options?: CallOptions): Promise<Answer>;
+}
+
 /** Clients that ask any replica, with the same sessions at all of them, and record what they are told. */
 export class Workloads {
-  readonly #set: ReplicaSet;
+  readonly #set: Askable;
   readonly #recorder: Recorder;
   readonly #random: Random;
   #token = "";
@@ -39,7 +46,7 @@ export class Workloads {
   #running: Promise<unknown>[] = [];
   #isStopping = false;
 
-  constructor(set: ReplicaSet, recorder: Recorder, random: Random) {
+  constructor(set: Askable, recorder: Recorder, random: Random) {
     this.#set = set;
     this.#recorder = recorder;
     this.#random = random;
