@@ -36,7 +36,7 @@ test-legacy-login: $(INSTALLED) ## run the system tests with programs that log i
 test-browser: $(INSTALLED) ## log in on the login page in Chromium, with and without scripts (fetched from Debian's packages, else skipped with a message)
 	@npm run --silent test:browser -- $(FILES)
 
-test-crash: $(INSTALLED) ## kill controller and database in turns and check that no acknowledged write is lost
+test-crash: $(INSTALLED) ## kill controllers and database, stop them and set clocks wrong, and check that no acknowledged write is lost
 	@npm run --silent test:crash -- $(FILES)
 
 test-upgrade: $(INSTALLED) ## upgrade controllers of the last release one at a time under load, and go back (needs the release's commit, else skipped with a message)
@@ -72,7 +72,7 @@ generate: $(INSTALLED) ## write the generated files
 test-mesh: $(INSTALLED) ## stop and restart links, routers and controller of a mesh and check that circuits lose nothing
 	@npm run --silent test:mesh -- $(FILES)
 
-soak: $(INSTALLED) ## inject random faults for MINUTES (10) from SEED; check checksums and memory (needs root and nft, else skipped with a message)
+soak: $(INSTALLED) ## inject random faults for MINUTES (10) from SEED into a network with CONTROLLERS (2); check checksums and memory (needs root and nft, else skipped with a message)
 	@npm run --silent soak -- $(FILES)
 
 test-peers: $(INSTALLED) ## test against OpenZiti's CLI, tunneler, router and controller (needs Go, else skipped with a message)

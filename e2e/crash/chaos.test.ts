@@ -21,7 +21,7 @@ let replicas: ReplicaNetwork | undefined;
 beforeAll(async () => {
   process.env.NODE_OPTIONS = `--import ${new URL("../soak/probe.ts", import.meta.url)}`;
   replicas = await ReplicaNetwork.start(folder);
-}, 300_000);
+}, 900_000);
 afterAll(async () => {
   delete process.env.NODE_OPTIONS;
   await replicas?.stop();

@@ -36,6 +36,8 @@ export interface MeshOptions extends Omit<NetworkOptions, "routerSettings" | "on
   readonly withControlWay?: boolean;
   /** Loopback address that links use. */
   readonly host?: string;
+  /** Starts the controller and its first routers; {@link startNetwork} when absent. */
+  readonly start?: (folder: string, options: NetworkOptions) => Promise<Network>;
 }
 
 /**
@@ -73,7 +75,7 @@ ${dialers.join("")}  listeners:${listeners.length === 0 ? " []" : ""}
 ${listeners.join("")}`;
   };
   const controlWay = o.withControlWay === true ? await TcpWay.start(0) : undefined;
-  const network = await startNetwork(folder, {
+  const network = await (o.start ?? startNetwork)(folder, {
     ...o,
     // What the controller says of itself counts for routers, not what their files say.
     controllerSettings: (text) => {

@@ -129,3 +129,35 @@ export async function startReplicaAt(
   await program.ready("its port", () => accepts(apiPort));
   return { id, apiPort, ctrlPort, program };
 }
+
+/** A further controller process of a network, which is ended and started again. */
+export class RestartedReplica {
+  readonly #network: Network;
+  readonly #place: ReplicaPlace;
+  #program: Program;
+
+  private constructor(network: Network, place: ReplicaPlace, program: Program) {
+    this.#network = network;
+    this.#place = place;
+    this.#program = program;
+  }
+
+  static async start(network: Network, id: string): Promise<RestartedReplica> {
+    const place = await placeOfReplica(id);
+    return new RestartedReplica(network, place, (await startReplicaAt(network, place)).program);
+  }
+
+  get program(): Program {
+    return this.#program;
+  }
+
+  get id(): string {
+    return this.#place.id;
+  }
+
+  async restart(signal: "SIGKILL" | "SIGTERM"): Promise<void> {
+    if (signal === "SIGKILL") this.#program.signal(signal);
+    await this.#program.stop();
+    this.#program = (await startReplicaAt(this.#network, this.#place)).program;
+  }
+}

@@ -3,6 +3,7 @@ import type { Host } from "../namespaces/network-namespace.ts";
 import { silenceOne } from "../network/cuts.ts";
 import { eventually } from "../network/eventually.ts";
 import { LINK_CONNECTIONS, type Mesh, type Pair } from "../network/mesh.ts";
+import type { RestartedReplica } from "../network/replicas.ts";
 import type { Random } from "./random.ts";
 import { endsUnderRepair } from "./tcp-repair.ts";
 
@@ -27,9 +28,15 @@ const RATES = [1_000_000, 4_000_000, 16_000_000] as const;
 /** The next fault. Only one happens at a time, so that there is always a way between the two ends of every circuit. */
 export function nextFault(
   random: Random,
-  o: { mesh: Mesh; here: Host; pairs: readonly [Pair, ...Pair[]]; excuses: Excuses },
+  o: {
+    mesh: Mesh;
+    here: Host;
+    pairs: readonly [Pair, ...Pair[]];
+    second: RestartedReplica | undefined;
+    excuses: Excuses;
+  },
 ): Fault {
-  const { mesh, here, excuses } = o;
+  const { mesh, here, second, excuses } = o;
   const [one, other] = random.pick(o.pairs);
   const way = mesh.way(one, other);
   const where = `${one}-${other}`;
@@ -106,7 +113,10 @@ export function nextFault(
     },
     () => {
       const signal = random.pick(["SIGKILL", "SIGTERM"] as const);
-      return { name: `${signal} of the controller`, run: () => mesh.network.restartController(signal) };
+      if (second === undefined || random.next() < 0.5) {
+        return { name: `${signal} of the controller`, run: () => mesh.network.restartController(signal) };
+      }
+      return { name: `${signal} of ${second.id}`, run: () => second.restart(signal) };
     },
     () => {
       const name = random.pick(["r1", "r2"] as const);

@@ -3,7 +3,7 @@
  *
  * What a circuit must survive, so that its transfer has to end with the right checksum: every fault of a link (reset,
  * silence, packets lost or late, little room), a transit router that ends in whatever way, a controller that is killed
- * and started again. Two rules keep these within the limits that docs/router.md tells ("When something goes away"):
+ * and started again, one of two. Two rules keep these within the limits that docs/router.md tells ("When something goes away"):
  * one fault at a time, and the next only when it is over for all routers: each pair linked again (after a reset by another
  * link, after a silence by connections none of which is dead), lost packets repaired, each router online. So there always
  * is a way between the ends, and never is a way lost while there is no controller that could move circuits to another.
@@ -23,6 +23,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Context } from "@sallyport/sdk";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { urlOf } from "../../controller/src/store/testing/oldest-server.ts";
+import { testDatabase } from "../../controller/src/store/testing/test-store.ts";
 import { hasNamespaces, Site } from "../namespaces/network-namespace.ts";
 import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
@@ -30,6 +32,7 @@ import { hostEcho } from "../network/hosted-echo.ts";
 import { type Mesh, startMesh } from "../network/mesh.ts";
 import { declareService } from "../network/network.ts";
 import type { Program } from "../network/program.ts";
+import { RestartedReplica, startShared } from "../network/replicas.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { TRIANGLE } from "../network/triangle.ts";
 import { allow, declareConfigured, declareIdentity, startTunneler } from "../network/tunneler.ts";
@@ -39,6 +42,8 @@ import { Random } from "./random.ts";
 
 const MINUTES = Number(process.env.MINUTES ?? 10);
 const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 1e9));
+/** Controllers on one database; one has its own. */
+const CONTROLLERS = Number(process.env.CONTROLLERS ?? 2);
 const KIB = 1024;
 
 describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} minutes, seed ${SEED}`, () => {
@@ -51,21 +56,29 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
   const refusals = new Map<string, number>();
   let site: Site;
   let mesh: Mesh;
+  let database: Awaited<ReturnType<typeof testDatabase>> | undefined;
+  let second: RestartedReplica | undefined;
   let echo: TcpServer;
   let client: Context;
   let tunnelPort = 0;
   let isOver = false;
 
   beforeAll(async () => {
-    console.info(`soak: MINUTES=${MINUTES} SEED=${SEED}`);
+    console.info(`soak: MINUTES=${MINUTES} SEED=${SEED} CONTROLLERS=${CONTROLLERS}`);
+    const shared = CONTROLLERS > 1 ? await testDatabase() : undefined;
+    database = shared;
     site = new Site();
     echo = await startEcho();
     // Also for programs that are started again in the middle.
     process.env.NODE_OPTIONS = `--import ${new URL("probe.ts", import.meta.url)}`;
     // What a router still has of a circuit that its controller knows no more ends when it was idle so long.
     const routerLines = "forwarder: { idleCircuitTimeout: 30000, idleTxInterval: 5000 }\n";
-    mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "5s", pairs: TRIANGLE, routerLines });
+    mesh = await startMesh(join(folder, "mesh"), {
+      ...{ linkTimeout: "5s", pairs: TRIANGLE, routerLines },
+      ...(shared && { start: (dir, options) => startShared(dir, urlOf(shared.connection), options) }),
+    });
     const { network } = mesh;
+    if (shared) second = await RestartedReplica.start(network, "c2");
     const service = await declareService(network, { name: "sdk" });
     const host = await Context.load(service.hostFile);
     client = await Context.load(service.clientFile);
@@ -107,7 +120,9 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
     delete process.env.NODE_OPTIONS;
     await Promise.all(contexts.map((context) => context.close()));
     for (const tunneler of tunnelers) await tunneler.stop();
+    await second?.program.stop();
     await mesh?.stop();
+    await database?.drop();
     await echo?.close();
     await site?.close();
     removeScratch(folder);
@@ -117,6 +132,7 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
   const byTunnel = async () => await openTcp(tunnelPort);
   const programs = (): [string, Program][] => [
     ...["controller", "r1", "r2", "r3"].map((name): [string, Program] => [name, mesh.network.program(name)]),
+    ...(second ? [[second.id, second.program] as [string, Program]] : []),
     ["tunnel-host", tunnelers[0]!],
     ["tunnel-client", tunnelers[1]!],
   ];
@@ -225,7 +241,7 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
     );
     const until = performance.now() + ms;
     while (performance.now() < until && !failed.signal.aborted) {
-      const fault = nextFault(random, { mesh, here: site.here(), pairs: TRIANGLE, excuses });
+      const fault = nextFault(random, { mesh, here: site.here(), pairs: TRIANGLE, second, excuses });
       console.info(`${new Date().toISOString()} ${fault.name}`);
       await fault.run();
       // One at a time: the next comes when everything is whole again.

@@ -38,7 +38,7 @@ describe.skipIf(!hasNamespaces)("a PostgreSQL whose disk is full", { timeout: 60
     });
     workloads = new Workloads(set, recorder, new Random(1));
     await workloads.prepare();
-  });
+  }, 900_000);
   afterAll(async () => {
     rmSync(filler, { force: true });
     await workloads?.stop();

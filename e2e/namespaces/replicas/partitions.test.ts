@@ -14,7 +14,7 @@ import { CUTS, RemoteMember } from "./remote-member.ts";
 const CUT_MS = 12_000;
 const REMOTE = 2;
 
-describe.skipIf(!hasNamespaces)("a controller that a packet filter cuts off", { timeout: 300_000 }, () => {
+describe.skipIf(!hasNamespaces)("a controller that a packet filter cuts off", { timeout: 600_000 }, () => {
   const folder = makeScratch("partitions");
   const site = new Site();
   const recorder = new Recorder();
@@ -33,7 +33,7 @@ describe.skipIf(!hasNamespaces)("a controller that a packet filter cuts off", { 
     await workloads.prepare();
     await set.whole(workloads.token);
     workloads.start();
-  });
+  }, 900_000);
   afterAll(async () => {
     await workloads?.stop();
     await set?.stop();
