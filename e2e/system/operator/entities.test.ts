@@ -123,7 +123,7 @@ class Managed {
     return { ...(object as unknown as EntityResource), metadata: this.#metadata };
   }
 
-  async sync(): Promise<SyncResult<FoundEntity>> {
+  async sync(through = this.entry.sync): Promise<SyncResult<FoundEntity>> {
     const surroundings: Surroundings & { configTypeId: string; data: Json } = {
       owner: this.owner,
       scope: { roleScope: "Global", namespace: "default" },
@@ -134,7 +134,7 @@ class Managed {
     const onIdentified = async (id: string): Promise<void> => {
       this.id = id;
     };
-    const result = await this.entry.sync.sync(connection.client, this.resource, this.#known, surroundings, {
+    const result = await through.sync(connection.client, this.resource, this.#known, surroundings, {
       signal,
       onIdentified,
     });
@@ -152,6 +152,27 @@ class Managed {
     return answer.status === 200 ? answer.json.data : undefined;
   }
 }
+
+test("what another administrator sets while the operator replaces an entity is kept", async () => {
+  const managed = new Managed("OverlayService", "raced", { roleAttributes: ["before"] });
+  await managed.sync();
+  let races = 0;
+  const raced = new EntitySync(overlayService, {
+    ...services,
+    replace: async (client, found, body, call) => {
+      if (races++ === 0) {
+        const { tags } = (await managed.stored()) as { tags: Json };
+        await controller.admin("PATCH", `/services/${managed.id}`, { tags: { ...tags, note: "kept" } });
+      }
+      return services.replace(client, found, body, call);
+    },
+  });
+  managed.spec({ roleAttributes: ["after"] });
+  expect(await managed.sync(anySync(raced))).toMatchObject({ state: "synced", notes: [{ reason: "Updated" }] });
+  expect(races).toBe(2);
+  expect(await managed.stored()).toMatchObject({ roleAttributes: ["after"], tags: { note: "kept" } });
+  await managed.remove();
+});
 
 /** What the operator asks of the network while `work` runs. */
 async function asked(work: () => Promise<unknown>): Promise<string[]> {

@@ -11,6 +11,8 @@ interface PageQuery {
 
 interface Call {
   readonly signal?: AbortSignal;
+  /** Of a condition, or to be told what one needs. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -23,7 +25,11 @@ export interface Collection<Fields, Found extends FoundEntity> {
     query: PageQuery,
     call: Call,
   ): Promise<{ data: readonly Found[]; meta: { pagination: { totalCount: number } } }>;
-  detail(client: ManagementClient, id: string, call: Call): Promise<Found>;
+  detail(
+    client: ManagementClient,
+    id: string,
+    call: Call,
+  ): Promise<{ readonly data: Found; readonly headers: Readonly<Record<string, string | undefined>> }>;
   /** Gives the id. */
   create(client: ManagementClient, body: EntityBody<Fields>, call: Call): Promise<string>;
   /** `found` has what a replacement must not take away. */
@@ -102,7 +108,7 @@ export class EntityReader<Found extends FoundEntity> {
 
   async #detail(client: ManagementClient, id: string): Promise<Found | undefined> {
     try {
-      return (await this.#collection.detail(client, id, {})) as Found;
+      return (await this.#collection.detail(client, id, {})).data as Found;
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return undefined;
       throw error;

@@ -69,8 +69,19 @@ export type RemovalResult =
 /** How entities are found. */
 export type ReaderOf<Found extends FoundEntity> = Pick<EntityReader<Found>, "byId" | "byOwnerOrName" | "byOwner">;
 
-/** So many attempts: a change may lose the race with another client that deletes the entity. */
+/** So many attempts: a change may lose the race with another client that changes or deletes the entity. */
 const ATTEMPTS = 3;
+
+/** Another client has changed the entity since it was looked at. */
+class ChangedMeanwhile extends Error {
+  override name = "ChangedMeanwhile";
+}
+
+/** An entity as it is now, and the call that changes only this version of it. Servers that name no version are asked without a condition. */
+interface Current<Found> {
+  readonly entity: Found;
+  readonly change: { readonly signal: AbortSignal; readonly headers?: { readonly "if-match": string } };
+}
 
 /**
  * Keeps one entity of a network as its resource wants it. Safe to be ended at any point and begun again: an entity is found by the id in
@@ -121,12 +132,13 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
       }
       try {
         return {
-          ...(await this.#carryOut(client, resource, surroundings, plan, observed?.entity, known, o, notes)),
+          ...(await this.#carryOut(client, resource, surroundings, plan, observed, known, o, notes)),
           notes,
         };
       } catch (error) {
-        if (!isGone(error) || attempt === ATTEMPTS || !isChange(plan)) throw error;
-        // Gone between the look and the change, or something that it refers to is: the next look tells.
+        const isRepeated = isGone(error) || isOutdated(error);
+        if (!isRepeated || attempt === ATTEMPTS || !isChange(plan)) throw error;
+        // Changed or gone between the look and the change, or something that it refers to is: the next look tells.
       }
     }
   }
@@ -146,9 +158,7 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
     const isReleased = deletionPolicy === "Orphan" || managementPolicy === "Observe";
     try {
       if (isReleased) {
-        const { name, tags } = found;
-        const released = { ...this.#collection.fieldsOf(found), name, tags: releasedTags(tags) };
-        await this.#collection.replace(client, found, released, { signal });
+        await this.#release(client, found.id, signal);
       } else await this.#collection.delete(client, found.id, { signal });
     } catch (error) {
       if (isGone(error)) return { state: "gone" };
@@ -158,6 +168,21 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
       throw error;
     }
     return { state: isReleased ? "released" : "gone" };
+  }
+
+  /** Takes our tags away; whatever else others have set meanwhile stays. */
+  async #release(client: ManagementClient, id: string, signal: AbortSignal): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const { entity, change } = await this.#current(client, id, signal);
+      const { name, tags } = entity;
+      const released = { ...this.#collection.fieldsOf(entity), name, tags: releasedTags(tags) };
+      try {
+        await this.#collection.replace(client, entity, released, change);
+        return;
+      } catch (error) {
+        if (!isOutdated(error) || attempt === ATTEMPTS) throw error;
+      }
+    }
   }
 
   async #observe(
@@ -191,12 +216,13 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
     resource: EntityResource<Spec>,
     surroundings: Surroundings & More,
     plan: EntityPlan<Fields>,
-    found: Found | undefined,
+    observed: Observed<Found> | undefined,
     known: KnownEntity,
     o: SyncOptions,
     notes: SyncNote[],
   ): Promise<DistributiveOmit<SyncResult<Found>, "notes">> {
     const { signal } = o;
+    const found = observed?.entity;
     const { noun } = this.#kind;
     const identify = async (id: string): Promise<void> => {
       if (id !== known.id) await o.onIdentified(id);
@@ -223,8 +249,13 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
       case "adopt": {
         const { id, body, whole, missing } = plan;
         await identify(id);
-        if (found === undefined) throw new TypeError(`a plan to change a ${noun} that was not found`);
-        await this.#collection.replace(client, found, whole, { signal });
+        if (observed === undefined) throw new TypeError(`a plan to change a ${noun} that was not found`);
+        // A replacement writes all fields, also those that the resource leaves to others: none of these may have changed since they were read.
+        const current = await this.#current(client, id, signal);
+        const now = planEntity(this.#kind, resource, surroundings, { ...observed, entity: current.entity });
+        if (now.action !== "patch" && now.action !== "adopt")
+          throw new ChangedMeanwhile(`the ${noun} ${whole.name} (${id}) was changed by another client`);
+        await this.#collection.replace(client, current.entity, now.whole, current.change);
         // Some servers leave the checks of a policy as they were when other fields change, too: then they come second.
         const entity = await this.#byId(client, id, signal);
         const rest = entity && planEntity(this.#kind, resource, surroundings, { entity, by: "id" });
@@ -240,6 +271,13 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
     }
   }
 
+  /** @throws ApiError 404 when it is gone */
+  async #current(client: ManagementClient, id: string, signal: AbortSignal): Promise<Current<Found>> {
+    const { data, headers } = await this.#collection.detail(client, id, { signal, headers: { prefer: "etag" } });
+    const { etag } = headers;
+    return { entity: data, change: { signal, ...(etag !== undefined && { headers: { "if-match": etag } }) } };
+  }
+
   #byId(client: ManagementClient, id: string, signal: AbortSignal): Promise<Found | undefined> {
     return this.#reader.byId(client, id, signal);
   }
@@ -252,5 +290,8 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
 type DistributiveOmit<T, Key extends PropertyKey> = T extends unknown ? Omit<T, Key> : never;
 
 const isGone = (error: unknown): boolean => error instanceof ApiError && error.status === 404;
+
+const isOutdated = (error: unknown): boolean =>
+  error instanceof ChangedMeanwhile || (error instanceof ApiError && error.status === 412);
 
 const isChange = ({ action }: { readonly action: string }): boolean => action === "patch" || action === "adopt";

@@ -191,7 +191,7 @@ async function stateOf(
       const isUnchanged = result.notes.every(({ reason }) => reason === "DeletedExternally");
       const found = isUnchanged ? result.found : undefined;
       const { id, missing } = result;
-      return { state: "synced", found: found ?? (await edgeRouters.detail(client, id, { signal })), missing };
+      return { state: "synced", found: found ?? (await edgeRouters.detail(client, id, { signal })).data, missing };
     }
   }
 }

@@ -111,7 +111,7 @@ function pick<T extends object>(found: T, wanted: T): Partial<T> {
 
 export const authPolicies: Collection<AuthPolicyFields, FoundAuthPolicy> = {
   list: (client, query, call) => client.listAuthPolicies({ query }, call),
-  detail: async (client, id, call) => (await client.detailAuthPolicy({ params: { id } }, call)).data,
+  detail: (client, id, call) => client.detailAuthPolicy({ params: { id } }, call),
   create: async (client, body, call) => (await client.createAuthPolicy({ body: writable(body) }, call)).data.id,
   replace: (client, { id }, body, call) => client.updateAuthPolicy({ params: { id }, body: writable(body) }, call),
   fieldsOf({ primary, secondary: { requireTotp, requireExtJwtSigner } }) {

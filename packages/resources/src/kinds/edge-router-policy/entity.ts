@@ -42,7 +42,7 @@ export const edgeRouterPolicy: EntityKind<EdgeRouterPolicySpec, EdgeRouterPolicy
 
 export const edgeRouterPolicies: Collection<EdgeRouterPolicyFields, FoundEdgeRouterPolicy> = {
   list: (client, query, call) => client.listEdgeRouterPolicies({ query }, call),
-  detail: async (client, id, call) => (await client.detailEdgeRouterPolicy({ params: { id } }, call)).data,
+  detail: (client, id, call) => client.detailEdgeRouterPolicy({ params: { id } }, call),
   create: async (client, body, call) => (await client.createEdgeRouterPolicy({ body: writable(body) }, call)).data.id,
   replace: (client, { id }, body, call) =>
     client.updateEdgeRouterPolicy({ params: { id }, body: writable(body) }, call),

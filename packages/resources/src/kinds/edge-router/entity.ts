@@ -96,7 +96,7 @@ export function routerBody<Body extends EdgeRouterFields>({ configs, ...body }: 
 
 export const edgeRouters: Collection<EdgeRouterFields, FoundEdgeRouter> = {
   list: (client, query, call) => client.listEdgeRouters({ query }, call),
-  detail: async (client, id, call) => (await client.detailEdgeRouter({ params: { id } }, call)).data,
+  detail: (client, id, call) => client.detailEdgeRouter({ params: { id } }, call),
   create: async (client, body, call) =>
     (await client.createEdgeRouter({ body: writable(routerBody(body)) }, call)).data.id,
   replace: (client, found, body, call) =>

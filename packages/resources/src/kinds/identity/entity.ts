@@ -237,7 +237,7 @@ export function identityCollection(invitation: Invitation | undefined): Collecti
   const enrollment = invitation === undefined ? {} : { enrollment: enrollmentOfCreate(invitation) };
   return {
     list: (client, query, call) => client.listIdentities({ query }, call),
-    detail: async (client, id, call) => (await client.detailIdentity({ params: { id } }, call)).data,
+    detail: (client, id, call) => client.detailIdentity({ params: { id } }, call),
     create: async (client, fields, call) =>
       (await client.createIdentity({ body: writable({ ...fields, ...enrollment }) }, call)).data.id,
     replace: (client, { id, permissions }, body, call) =>

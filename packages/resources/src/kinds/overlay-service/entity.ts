@@ -56,7 +56,7 @@ export const overlayService: EntityKind<OverlayServiceSpec, ServiceFields, Found
 
 export const services: Collection<ServiceFields, FoundOverlayService> = {
   list: (client, query, call) => client.listServices({ query }, call),
-  detail: async (client, id, call) => (await client.detailService({ params: { id } }, call)).data,
+  detail: (client, id, call) => client.detailService({ params: { id } }, call),
   create: async (client, body, call) => (await client.createService({ body: writable(body) }, call)).data.id,
   // Some servers take another value here, though it is fixed when a service is made.
   replace: (client, found, body, call) => {

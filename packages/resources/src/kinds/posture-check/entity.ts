@@ -154,7 +154,7 @@ function processText(process: FoundProcess): string {
 /** The variant's fields are those of the check itself. */
 export const postureChecks: Collection<PostureCheckFields, FoundPostureCheck> = {
   list: (client, query, call) => client.listPostureChecks({ query }, call),
-  detail: async (client, id, call) => (await client.detailPostureCheck({ params: { id } }, call)).data,
+  detail: (client, id, call) => client.detailPostureCheck({ params: { id } }, call),
   create: async (client, body, call) => (await client.createPostureCheck({ body: flat(body) }, call)).data.id,
   replace: (client, { id }, body, call) => client.updatePostureCheck({ params: { id }, body: flat(body) }, call),
   fieldsOf(found) {

@@ -36,7 +36,7 @@ export const serviceConfig: EntityKind<ServiceConfigSpec, ConfigFields, FoundCon
 
 export const configs: Collection<ConfigFields, FoundConfig> = {
   list: (client, query, call) => client.listConfigs({ query }, call),
-  detail: async (client, id, call) => (await client.detailConfig({ params: { id } }, call)).data,
+  detail: (client, id, call) => client.detailConfig({ params: { id } }, call),
   create: async (client, body, call) => (await client.createConfig({ body: writable(body) }, call)).data.id,
   // The config type is fixed when a config is made: a replacement has no field for it.
   replace: (client, { id }, { name, tags, data }, call) =>

@@ -43,7 +43,7 @@ export const serviceEdgeRouterPolicy: EntityKind<
 
 export const serviceEdgeRouterPolicies: Collection<ServiceEdgeRouterPolicyFields, FoundServiceEdgeRouterPolicy> = {
   list: (client, query, call) => client.listServiceEdgeRouterPolicies({ query }, call),
-  detail: async (client, id, call) => (await client.detailServiceEdgeRouterPolicy({ params: { id } }, call)).data,
+  detail: (client, id, call) => client.detailServiceEdgeRouterPolicy({ params: { id } }, call),
   create: async (client, body, call) =>
     (await client.createServiceEdgeRouterPolicy({ body: writable(body) }, call)).data.id,
   replace: (client, { id }, body, call) =>

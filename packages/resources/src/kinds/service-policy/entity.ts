@@ -67,7 +67,7 @@ function stricter(wanted: readonly string[], { postureCheckRoles }: FoundService
 
 export const servicePolicies: Collection<ServicePolicyFields, FoundServicePolicy> = {
   list: (client, query, call) => client.listServicePolicies({ query }, call),
-  detail: async (client, id, call) => (await client.detailServicePolicy({ params: { id } }, call)).data,
+  detail: (client, id, call) => client.detailServicePolicy({ params: { id } }, call),
   create: async (client, body, call) => (await client.createServicePolicy({ body: writable(body) }, call)).data.id,
   replace: (client, { id }, body, call) => client.updateServicePolicy({ params: { id }, body: writable(body) }, call),
   fieldsOf: (found) => ({
