@@ -80,11 +80,15 @@ async function askOnce(): Promise<void> {
 }
 
 const bothReady = () =>
-  eventually("both workers have both routers", async () => {
-    return (await figures("sallyport_routers_connected")).every((count) => count === 2);
-  });
+  eventually(
+    "both workers have both routers",
+    async () => {
+      return (await figures("sallyport_routers_connected")).every((count) => count === 2);
+    },
+    60_000,
+  );
 
-describe("a controller with two workers", { timeout: 180_000 }, () => {
+describe("a controller with two workers", { timeout: 300_000 }, () => {
   it("shows both; routers are connected to each, and connections to the shared address reach each", async () => {
     const { data } = await network.management.listControllers();
     expect(data.map(({ id, isOnline, ctrlAddress }) => [id, isOnline, ctrlAddress])).toEqual(
@@ -154,8 +158,11 @@ describe("a controller with two workers", { timeout: 180_000 }, () => {
     await exchangeSome(open, 4, 10_000);
   });
 
+  it("stops all with SIGTERM", async () => {
+    expect(await stopped(() => network.stopProgram("controller"))).toBe(0);
+  });
+
   it("starts only where all of its addresses are free, and leaves no worker behind otherwise", async () => {
-    await network.stopProgram("controller");
     for (const [port, setting] of [
       [network.port, "api.bind"],
       [network.port + 2, "ctrl.bind of worker 2"],
@@ -169,38 +176,39 @@ describe("a controller with two workers", { timeout: 180_000 }, () => {
       );
       expect(code).toBe(1);
     }
-    await network.startController();
-    await network.controller.line(/all workers are ready/);
-  });
-
-  it("stops all with SIGTERM, at once to all processes too, as systemd sends it", async () => {
-    await bothReady();
-    for (const isSentToAll of [false, true]) {
-      const running = [...workers().values()];
-      expect(running).toHaveLength(2);
-      const { controller } = network;
-      if (isSentToAll) for (const pid of running) process.kill(pid, "SIGTERM");
-      expect(await network.stopProgram("controller")).toBe(0);
-      expect(alive(running)).toEqual([]);
-      expect(controller.tail.join("\n")).not.toMatch(/killing them/);
-      await network.startController();
-      await network.controller.line(/all workers are ready/);
-    }
-  });
-
-  it("leaves no worker behind when the process that started them is killed", async () => {
-    const running = [...workers().values()];
-    expect(running).toHaveLength(2);
-    await network.stopProgram("controller", "SIGKILL");
-    await eventually("the workers have ended", () => alive(running).length === 0, 60_000);
-    await network.startController();
-    await network.controller.line(/all workers are ready/);
-    await bothReady();
-  });
-
-  it("lets no one start a worker by hand", async () => {
     const { code, output } = await network.runToEnd("controller", "run", network.controllerFile, "--worker=1");
     expect(output).toMatch(/--worker is for processes that run starts itself/);
     expect(code).toBe(2);
   });
+
+  it("leaves no worker behind when the process that started them is killed", async () => {
+    await startAgain();
+    await stopped(() => network.stopProgram("controller", "SIGKILL"));
+  });
+
+  it("stops in order when all processes get SIGTERM, as from systemd", async () => {
+    await startAgain();
+    const { controller } = network;
+    const status = await stopped(async (running) => {
+      for (const pid of running) process.kill(pid, "SIGTERM");
+      return network.stopProgram("controller");
+    });
+    expect(status).toBe(0);
+    expect(controller.tail.filter((line) => line.includes('"controller stopped"'))).toHaveLength(2);
+  });
 });
+
+async function startAgain(): Promise<void> {
+  await network.startController();
+  await network.controller.line(/all workers are ready/);
+  await bothReady();
+}
+
+/** What stops it must leave none of its workers. */
+async function stopped<T>(stop: (running: readonly number[]) => Promise<T>): Promise<T> {
+  const running = [...workers().values()];
+  expect(running).toHaveLength(2);
+  const result = await stop(running);
+  await eventually("the workers have ended", () => alive(running).length === 0, 60_000);
+  return result;
+}
