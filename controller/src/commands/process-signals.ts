@@ -12,7 +12,9 @@ export interface Running {
   /** Resolves when it has to stop, with the exit status so far. */
   readonly stopped: Promise<number>;
   readonly isStopped: boolean;
-  stop(status?: number): void;
+  /** Was it asked to stop, by a signal or otherwise? */
+  readonly isAsked: boolean;
+  stop(why: "asked" | number): void;
   /** Signals have their usual effect again. */
   close(): void;
 }
@@ -28,8 +30,10 @@ export function untilStopped(on: {
   const { promise: stopped, resolve } = Promise.withResolvers<void>();
   let status: number = ExitStatus.Done;
   let isStopped = false;
-  const stop = (given: number = ExitStatus.Done) => {
-    if (given !== ExitStatus.Done) status = given;
+  let isAsked = false;
+  const stop = (why: "asked" | number) => {
+    if (why === "asked") isAsked = true;
+    else if (why !== ExitStatus.Done) status = why;
     isStopped = true;
     resolve();
   };
@@ -41,7 +45,7 @@ export function untilStopped(on: {
         process.exit(ExitStatus.Failed);
       });
     }
-    stop();
+    stop("asked");
   };
   // An unhandled error leaves the process in an unknown state: stop in order, and let the supervisor start it again.
   const onFault = (error: unknown) => {
@@ -55,6 +59,9 @@ export function untilStopped(on: {
     stopped: stopped.then(() => status),
     get isStopped() {
       return isStopped;
+    },
+    get isAsked() {
+      return isAsked;
     },
     stop,
     close: () => {

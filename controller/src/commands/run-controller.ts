@@ -10,9 +10,8 @@ import { ExitStatus, UsageError } from "./command-line.ts";
 import { STOP_LIMIT_MS, untilStopped } from "./process-signals.ts";
 
 /**
- * Runs a controller until SIGINT or SIGTERM, or until it loses its database to another. Asked to stop, it serves on for `api.drain`. Then it stops within 20
- * seconds; a second signal ends the process at once.
- * SIGHUP reloads certificates and keys. A worker also stops when the process that has started it asks for it, or is gone. @returns the exit status
+ * Runs a controller until SIGINT or SIGTERM, or until it loses its database to another. After a signal it serves on for `api.drain`. Then it stops within
+ * 20 seconds; a second signal ends the process at once. SIGHUP reloads certificates and keys. A worker also stops when the process that has started it asks for it, or is gone. @returns the exit status
  */
 export async function runController(
   { file, worker, ...read }: ConfigRead & { readonly file: string; readonly worker: number | undefined },
@@ -40,7 +39,7 @@ export async function runController(
   const running = untilStopped({ onReload, log });
   link?.onStop((reason) => {
     log.info({ reason }, "stopping");
-    running.stop();
+    running.stop(reason === "asked to stop" ? "asked" : ExitStatus.Done);
   });
   let status: number;
   try {
@@ -54,7 +53,7 @@ export async function runController(
     agent = await startAgent(controller.id, productVersion, log);
     link?.ready();
     status = await running.stopped;
-    if (status === ExitStatus.Done && config.api.drain > 0) {
+    if (running.isAsked && config.api.drain > 0) {
       controller.drain();
       await pause(config.api.drain);
     }

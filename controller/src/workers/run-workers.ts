@@ -14,7 +14,7 @@ import { Workers } from "./workers.ts";
 const MARGIN_MS = 5_000;
 
 /**
- * Runs the workers of a configuration as processes until SIGINT or SIGTERM. After `api.drain` it stops within 25 seconds; a second signal kills the workers. SIGHUP is passed on.
+ * Runs the workers of a configuration as processes until SIGINT or SIGTERM. After a signal its workers serve on for `api.drain`, and stop within 25 seconds; a second signal kills the workers. SIGHUP is passed on.
  * Source: docs/controller/replicas.md, "Use more than one core".
  * @returns the exit status
  */

@@ -2,12 +2,14 @@
 
 export type ToWorker = "stop";
 export type FromWorker = "ready";
+/** Why a worker has to stop. */
+export type StopReason = "asked to stop" | "the process that has started this worker is gone";
 
 /** The worker's end. */
 export interface WorkerLink {
   ready(): void;
   /** Calls `listener` when the worker has to stop: it was asked to, or the process that has started it is gone. */
-  onStop(listener: (reason: string) => void): void;
+  onStop(listener: (reason: StopReason) => void): void;
   /** Without it the process would not end. */
   close(): void;
 }
