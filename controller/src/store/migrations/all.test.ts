@@ -32,7 +32,7 @@ it("no migration of a release is gone", () => {
   for (const level of RELEASED_LEVELS) expect(levels).toContain(level);
 });
 
-it("contractions may come late: the schema is the same as in order", async () => {
+it("contractions may come late: the schema is the same as in order", { timeout: 120_000 }, async () => {
   const inOrder = await schemaAfter(migrations);
   const late = await schemaAfter(
     migrations.filter(({ kind }) => kind === "expands"),

@@ -13,6 +13,7 @@ import { wokenSessions } from "./0031_woken_sessions.ts";
 import { replicas } from "./0040_replicas.ts";
 import { circuitOwners } from "./0042_circuit_owners.ts";
 import { schemaLevels } from "./0043_schema_levels.ts";
+import { leaseBeginnings } from "./0044_lease_beginnings.ts";
 import { engine } from "./v0_1/0001_engine.ts";
 import { entities } from "./v0_1/0002_entities.ts";
 import { mfa } from "./v0_1/0003_mfa.ts";
@@ -48,4 +49,5 @@ export const migrations: readonly Migration[] = [
   replicas,
   circuitOwners,
   schemaLevels,
+  leaseBeginnings,
 ];

@@ -8,6 +8,7 @@ import {
   readSchema,
   requireWorks,
   type SchemaState,
+  showsEveryReplica,
   soleController,
   type WorkingController,
   workingReplicas,
@@ -37,8 +38,9 @@ export interface MigrateOptions {
 export interface Migrated {
   /** Ids of the migrations that it applied. */
   readonly applied: readonly string[];
-  /** Contractions that older controllers, which still work, do not allow. */
+  /** Contractions that have to wait, because older controllers still work, or because it is not known yet whether any does. */
   readonly postponed: readonly string[];
+  /** The older controllers that are known. */
   readonly older: readonly WorkingController[];
 }
 
@@ -60,7 +62,7 @@ class SchemaInUseError extends Error {
  * Brings the schema up to the newest of `migrations`. Several processes may call it at once: one does the work, the others wait and find it done. All that can
  * be applied is applied in one transaction, or nothing. It waits for tables that others use, but lets no request wait behind it for longer than two seconds.
  *
- * A contraction is left out while a controller works that is too old for the schema that it leaves. Source: docs/protocol/replicas.md, "Upgrades".
+ * A contraction is left out while a controller works, or may work, that is too old for the schema that it leaves. Source: docs/protocol/replicas.md, "Upgrades".
  *
  * @throws MigrationError when the list is out of order, or a command needs a newer schema than that of the controllers which work; SchemaTooNewError;
  * DatabaseHeldError when a replica finds a controller that works alone
@@ -145,8 +147,9 @@ async function apply(
       requireNoExpansion(missing, working);
       return { applied: [], postponed: missing.map(({ id }) => id), older: [] };
     }
+    const isShown = as === "alone" || (await showsEveryReplica(trx, quietMs));
     const isPostponed = (migration: Migration) =>
-      migration.kind === "contracts" && working.some(({ level }) => level < migration.worksFrom);
+      migration.kind === "contracts" && (!isShown || working.some(({ level }) => level < migration.worksFrom));
     const due = missing.filter((migration) => !isPostponed(migration));
     for (const migration of due) {
       await migration.up(trx as unknown as Kysely<unknown>);

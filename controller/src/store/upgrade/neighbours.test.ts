@@ -85,6 +85,37 @@ it("a replica whose lease has just run out may stand still: what it needs is not
   await vi.waitFor(async () => expect(await hasTable("contracted")).toBe(true), { timeout: 20_000 });
 });
 
+it("after a crash of the database, which empties the table of leases, nothing is taken away until older replicas have theirs again", async () => {
+  const way = await BreakableWay.to(database.connection);
+  stops.push(() => way.close());
+  await replica("old", TREE, { connection: way.connection });
+  await way.cut();
+  await admin.query("TRUNCATE replica_lease");
+  const newer = await replica("new", { ...CONTRACTING, quietMs: 2_000 });
+  await vi.waitFor(() => expect(newer.replica.isLeader).toBe(true), { timeout: 20_000 });
+  expect(await hasTable("contracted")).toBe(false);
+  await way.restore();
+  const older = { replica_id: "old" };
+  await vi.waitFor(
+    async () => {
+      const { rows } = await admin.query(
+        "SELECT replica_id FROM replica_lease WHERE until > now() ORDER BY replica_id",
+      );
+      expect(rows).toEqual([{ replica_id: "new" }, older]);
+    },
+    { timeout: 20_000 },
+  );
+  // A lease is old enough now, and shows who needs the former schema.
+  await vi.waitFor(
+    async () => {
+      const { rows } = await admin.query("SELECT FROM replica_lease WHERE began_at < now() - interval '2 s'");
+      expect(rows.length).toBeGreaterThan(0);
+    },
+    { timeout: 20_000 },
+  );
+  expect(await hasTable("contracted")).toBe(false);
+});
+
 it("an older replica that comes back after its lease ran out stops, and works on nothing", async () => {
   const way = await BreakableWay.to(database.connection);
   stops.push(() => way.close());

@@ -70,9 +70,7 @@ export function requireWorks({ worksFrom }: SchemaState, level: number): void {
  */
 export async function workingReplicas(db: Db, quietMs: number): Promise<WorkingController[]> {
   const run = db as Kysely<never>;
-  const { rows: tables } = await sql<{ isThere: boolean }>`
-    SELECT to_regclass('replica_lease') IS NOT NULL AS "isThere"`.execute(run);
-  if (tables[0]?.isThere !== true) return [];
+  if (!(await hasLeases(run))) return [];
   // The columns may come with the migrations that are to be applied.
   const { rows } = await sql<WorkingController>`
     SELECT replica_id AS "replicaId", name, coalesce((to_jsonb(l) ->> 'level')::int, 0) AS level,
@@ -81,6 +79,26 @@ export async function workingReplicas(db: Db, quietMs: number): Promise<WorkingC
     run,
   );
   return rows;
+}
+
+/**
+ * Do the leases show every replica that works? Not for a while after a crash of the database or a failover, which empty the table: not before one of them has
+ * been there for `quietMs`.
+ */
+export async function showsEveryReplica(db: Db, quietMs: number): Promise<boolean> {
+  const run = db as Kysely<never>;
+  if (!(await hasLeases(run))) return true;
+  const { rows } = await sql`SELECT FROM replica_lease l WHERE until > clock_timestamp()
+    AND (to_jsonb(l) ->> 'began_at')::timestamptz <= clock_timestamp() - make_interval(secs => ${quietMs / 1_000}) LIMIT 1`.execute(
+    run,
+  );
+  return rows.length > 0;
+}
+
+async function hasLeases(db: Kysely<never>): Promise<boolean> {
+  const { rows } = await sql<{ isThere: boolean }>`
+    SELECT to_regclass('replica_lease') IS NOT NULL AS "isThere"`.execute(db);
+  return rows[0]?.isThere === true;
 }
 
 /** The controller that works alone on the database, if one does: it holds the lock of the leader and is no replica. */

@@ -36,6 +36,7 @@ export class SchemaUpgrade {
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
   #isClosed = false;
+  #hasPostponed = false;
   #told = "";
 
   private constructor(options: SchemaUpgradeOptions) {
@@ -65,7 +66,7 @@ export class SchemaUpgrade {
 
   /** Goes on with what was postponed whenever `isDue` says so. */
   follow(isDue: () => boolean): void {
-    if (this.#told === "" || this.#isClosed) return;
+    if (!this.#hasPostponed || this.#isClosed) return;
     this.#timer = setTimeout(() => {
       this.#running = (isDue() ? this.#again() : Promise.resolve()).finally(() => this.follow(isDue));
     }, this.#options.program?.againMs ?? AGAIN_MS).unref();
@@ -89,6 +90,7 @@ export class SchemaUpgrade {
     const { log } = this.#options;
     if (applied.length > 0) log.info({ migrations: applied }, "database schema brought up to date");
     const controllers = older.map(nameOf);
+    this.#hasPostponed = postponed.length > 0;
     const told = older.length === 0 ? "" : JSON.stringify({ postponed, controllers });
     if (told !== this.#told && told !== "") {
       log.warn(
