@@ -1,196 +1,192 @@
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { type AddressInfo, connect, createServer, type Server } from "node:net";
+import { join } from "node:path";
 import { SerialQueue } from "@sallyport/async";
-import { KINDS, type KubeObject, type ResourceKind } from "../../operator/src/kube/kinds.ts";
+import { KINDS, type KubeObject } from "../../operator/src/kube/kinds.ts";
 import type { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
-import { accepts, Program } from "../network/program.ts";
+import type { Program } from "../network/program.ts";
+import { ControllerPod, type PodTemplate } from "./controller-pod.ts";
 
-const PROGRAM = join(import.meta.dirname, "..", "..", "controller", "src", "main.ts");
-/** What a pod has at its root. */
-const FOLDERS = /\/(etc\/sallyport|var\/lib\/sallyport)(?=[/\s]|$)/g;
-
-interface Holder extends KubeObject {
-  readonly data?: Readonly<Record<string, string>>;
-}
-interface Container {
-  readonly name: string;
-  readonly args: readonly string[];
-  readonly env?: readonly { readonly name: string; readonly value?: string }[];
-  readonly ports?: readonly { readonly containerPort: number }[];
-  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
-}
-interface Volume {
-  readonly name: string;
-  readonly configMap?: { readonly name: string };
-  readonly secret?: {
-    readonly secretName: string;
-    readonly optional?: boolean;
-    readonly items?: readonly { readonly key: string; readonly path: string }[];
-  };
-}
 interface Workload extends KubeObject {
-  readonly spec: {
-    readonly template: {
-      readonly metadata: { readonly annotations: Readonly<Record<string, string>> };
-      readonly spec: {
-        readonly initContainers: readonly Container[];
-        readonly containers: readonly [Container];
-        readonly volumes: readonly Volume[];
-      };
-    };
-  };
+  readonly spec: { readonly replicas?: number; readonly template: PodTemplate };
 }
+
+interface Named {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** How often the kubelet looks, and how often in a row a pod has to fail. */
+const PROBE_MS = 1_000;
+const FAILURES = 2;
 
 /**
- * Plays controller manager and kubelet for the StatefulSets of managed Networks on a fake API server: lays out the volumes from ConfigMaps and Secrets below a
- * folder, runs the containers' arguments with the real program, and writes the status. A changed template restarts the pod; the claim's volume stays.
+ * Plays controller manager and kubelet for the StatefulSets of managed Networks on a fake API server: runs their pods, and writes the status. A changed template
+ * replaces the pods one after the other, the last first; the claim's volume stays.
  */
 export class ControllerPods {
   readonly #server: FakeApiServer;
   readonly #folder: string;
+  readonly #hostOf: ((ordinal: number) => string) | undefined;
   readonly #stop: () => void;
-  #running: Program | undefined;
-  #template = "";
+  readonly #pods = new Map<number, ControllerPod>();
+  readonly #ready = new Set<number>();
+  readonly #failures = new Map<ControllerPod, number>();
   readonly #work = new SerialQueue();
+  #probing: NodeJS.Timeout | undefined;
+  #service: Server | undefined;
+  #isPaused = false;
   /** How often a pod was started. */
   starts = 0;
+  /** The smallest number of ready pods since it was set. */
+  leastReady = 0;
   /** Everything that the program printed, all pods together. */
   readonly printed: string[] = [];
 
-  constructor(server: FakeApiServer, folder: string) {
+  /** @param hostOf the address of the machine that is a pod's own, where there are several */
+  constructor(server: FakeApiServer, folder: string, hostOf?: (ordinal: number) => string) {
     this.#server = server;
     this.#folder = folder;
+    this.#hostOf = hostOf;
     this.#stop = server.store.history.onChange(({ object }) => {
       if (object.kind === "StatefulSet") this.#soon(object as unknown as Workload);
     });
   }
 
   get program(): Program | undefined {
-    return this.#running;
+    return this.programOf(0);
   }
 
-  /** Ends the process, as a node that is gone would; the status says so. */
-  async kill(workload: { readonly namespace: string; readonly name: string }): Promise<void> {
+  programOf(ordinal: number): Program | undefined {
+    return this.#pods.get(ordinal)?.program;
+  }
+
+  /** Plays the Service of all pods on a port of 127.0.0.1: leads each connection to a pod that is ready. */
+  async serve(port: number): Promise<void> {
+    let turn = 0;
+    const service = createServer((near) => {
+      const ready = [...this.#ready].flatMap((ordinal) => this.#pods.get(ordinal) ?? []);
+      const pod = ready[turn++ % Math.max(1, ready.length)];
+      near.on("error", () => undefined);
+      if (pod === undefined) return void near.destroy();
+      const far = connect(pod.place).on("error", () => near.destroy());
+      near.pipe(far).pipe(near);
+      near.once("close", () => far.destroy());
+      far.once("close", () => near.destroy());
+    });
+    await new Promise<void>((resolve) => service.listen(port, "127.0.0.1", resolve));
+    if ((service.address() as AddressInfo).port !== port) throw new Error(`the Service is not at port ${port}`);
+    this.#service = service;
+  }
+
+  /** Ends the process of a pod, as a node that is gone would; the status says so. It stays away until it is started. */
+  async kill(workload: Named, ordinal = 0): Promise<void> {
     await this.#work.idle();
-    this.#running?.signal("SIGKILL");
-    await this.#running?.exited;
-    this.#running = undefined;
-    this.#status(workload, 0);
+    this.#isPaused = true;
+    const pod = this.#pods.get(ordinal);
+    pod?.program?.signal("SIGKILL");
+    await pod?.program?.exited;
+    this.#setReady(workload, ordinal, false);
   }
 
-  /** Starts it again. */
-  async start(workload: { readonly namespace: string; readonly name: string }): Promise<void> {
+  /** Starts again what was killed. */
+  async start(workload: Named, ordinal = 0): Promise<void> {
     const found = this.#server.read<Workload>({ kind: KINDS.StatefulSet, ...workload });
     if (found === undefined) throw new Error(`no StatefulSet ${workload.name}`);
-    this.#template = "";
+    this.#isPaused = false;
+    this.#pods.delete(ordinal);
     this.#soon(found);
     await this.#work.idle();
   }
 
   async close(): Promise<void> {
     this.#stop();
+    clearInterval(this.#probing);
     await this.#work.idle();
-    await this.#running?.stop();
+    await Promise.all([...this.#pods.values()].map((pod) => pod.stop()));
+    this.#service?.close();
   }
 
   #soon(workload: Workload): void {
     const isGone = this.#server.read({ kind: KINDS.StatefulSet, ...place(workload) }) === undefined;
     void this.#work
-      .run(() => (isGone ? this.#end() : this.#run(workload)))
+      .run(() => this.#reconcile(place(workload), isGone ? 0 : (workload.spec.replicas ?? 1), workload.spec.template))
       .catch((error: unknown) => void this.printed.push(`helper: ${String(error)}`));
   }
 
-  async #end(): Promise<void> {
-    await this.#running?.stop();
-    this.#running = undefined;
-    this.#template = "";
+  async #reconcile(workload: Named, replicas: number, template: PodTemplate): Promise<void> {
+    if (this.#isPaused) return;
+    const ordinals = Array.from({ length: replicas }, (_, i) => i);
+    const surplus = [...this.#pods.keys()].filter((ordinal) => ordinal >= replicas);
+    await Promise.all(surplus.map((ordinal) => this.#end(workload, ordinal)));
+    const missing = ordinals.filter((ordinal) => !this.#pods.has(ordinal));
+    await Promise.all(missing.map((ordinal) => this.#run(workload, ordinal, template)));
+    const isStale = (ordinal: number) => JSON.stringify(this.#pods.get(ordinal)?.template) !== JSON.stringify(template);
+    for (const ordinal of ordinals.toReversed().filter(isStale)) {
+      await this.#end(workload, ordinal);
+      await this.#run(workload, ordinal, template);
+    }
+    if (replicas > 1) this.#probing ??= setInterval(() => void this.#probe(workload), PROBE_MS).unref();
   }
 
-  async #run(workload: Workload): Promise<void> {
-    const { template } = workload.spec;
-    const text = JSON.stringify(template);
-    if (text === this.#template) return;
-    this.#template = text;
-    if (this.#running !== undefined) {
-      this.#status(place(workload), 0);
-      await this.#running.stop();
-    }
-    const { initContainers, containers, volumes } = template.spec;
-    for (const container of initContainers) {
-      this.#layOut(workload, container, volumes);
-      const init = this.#start(container);
-      const code = await init.exited;
-      this.printed.push(...init.tail);
-      if (code !== 0) throw new Error(`init ended with ${code}: ${init.tail.join("\n")}`);
-    }
-    const [main] = containers;
-    this.#layOut(workload, main, volumes);
-    const program = this.#start(main);
-    this.#running = program;
+  async #run(workload: Named, ordinal: number, template: PodTemplate): Promise<void> {
+    const { namespace } = workload;
+    const name = `${workload.name}-${ordinal}`;
+    const print = (lines: readonly string[]) => void this.printed.push(...lines);
+    const folder = join(this.#folder, String(ordinal));
+    const host = this.#hostOf?.(ordinal);
+    const pod = new ControllerPod({ server: this.#server, name, namespace, folder, host, template, print });
+    this.#pods.set(ordinal, pod);
     this.starts += 1;
-    const port = main.ports?.[0]?.containerPort ?? 0;
-    await program.ready("its port", () => accepts(port));
-    this.#status(place(workload), 1);
+    if (this.#hostOf !== undefined) {
+      const { labels, annotations } = template.metadata;
+      const metadata = { name, namespace, labels, annotations };
+      this.#server.put(KINDS.Pod, { apiVersion: "v1", kind: "Pod", metadata, spec: {}, status: {} });
+    }
+    await pod.start();
+    this.#setReady(workload, ordinal, true);
   }
 
-  #start({ name, args, env = [] }: Container): Program {
-    return new Program({
-      name,
-      command: process.execPath,
-      args: [PROGRAM, ...args.map((arg) => this.#below(arg))],
-      env: Object.fromEntries(env.map(({ name, value = "" }) => [name, this.#below(value)])),
-      logFile: join(this.#folder, `${name}.log`),
-    });
+  async #end(workload: Named, ordinal: number): Promise<void> {
+    this.#setReady(workload, ordinal, false);
+    await this.#pods.get(ordinal)?.stop();
+    this.#pods.delete(ordinal);
+    const ref = { kind: KINDS.Pod, namespace: workload.namespace, name: `${workload.name}-${ordinal}` };
+    if (this.#server.read(ref) !== undefined) this.#server.remove(ref);
+    this.#status(workload);
   }
 
-  /** Each container sees what it mounts and no more. */
-  #layOut({ metadata: { namespace = "" } }: Workload, { volumeMounts }: Container, volumes: readonly Volume[]): void {
-    rmSync(join(this.#folder, "etc"), { recursive: true, force: true });
-    for (const { name, mountPath } of volumeMounts) {
-      const volume = volumes.find((each) => each.name === name);
-      if (volume === undefined) throw new Error(`no volume ${name}`);
-      const { configMap, secret } = volume;
-      if (configMap === undefined && secret === undefined) {
-        mkdirSync(this.#below(mountPath), { recursive: true });
-        continue;
-      }
-      const held = configMap
-        ? this.#read(KINDS.ConfigMap, namespace, configMap.name)
-        : this.#read(KINDS.Secret, namespace, secret?.secretName ?? "");
-      if (held === undefined) {
-        if (secret?.optional) continue;
-        throw new Error(`${name}: the object of the volume does not exist`);
-      }
-      const data = Object.entries(held.data ?? {}).filter(
-        ([key]) => secret?.items === undefined || secret.items.some((item) => item.key === key),
-      );
-      for (const [key, value] of data) {
-        const path = secret?.items?.find((item) => item.key === key)?.path ?? key;
-        const text = configMap ? this.#below(value) : Buffer.from(value, "base64");
-        const file = join(this.#below(mountPath), path);
-        mkdirSync(dirname(file), { recursive: true });
-        writeFileSync(file, text, { mode: 0o600 });
-      }
+  async #probe(workload: Named): Promise<void> {
+    for (const [ordinal, pod] of this.#pods) {
+      const isReady = await pod.isReady();
+      if (this.#pods.get(ordinal) !== pod) continue;
+      const failures = isReady ? 0 : (this.#failures.get(pod) ?? 0) + 1;
+      this.#failures.set(pod, failures);
+      const isUp = isReady || (this.#ready.has(ordinal) && failures < FAILURES);
+      if (isUp !== this.#ready.has(ordinal)) this.#setReady(workload, ordinal, isUp);
     }
   }
 
-  #read(kind: ResourceKind, namespace: string, name: string): Holder | undefined {
-    return this.#server.read<Holder>({ kind, namespace, name });
+  #setReady(workload: Named, ordinal: number, isReady: boolean): void {
+    if (isReady) this.#ready.add(ordinal);
+    else this.#ready.delete(ordinal);
+    this.leastReady = Math.min(this.leastReady, this.#ready.size);
+    const ref = { kind: KINDS.Pod, namespace: workload.namespace, name: `${workload.name}-${ordinal}` };
+    const conditions = [{ type: "Ready", status: isReady ? "True" : "False" }];
+    if (this.#server.read(ref) !== undefined) this.#server.change(ref, { status: { conditions } }, "status");
+    this.#status(workload);
   }
 
-  #below(text: string): string {
-    return text.replaceAll(FOLDERS, (path) => (text.includes(this.#folder) ? path : join(this.#folder, path)));
-  }
-
-  #status(workload: { readonly namespace: string; readonly name: string }, ready: number): void {
+  #status(workload: Named): void {
     const ref = { kind: KINDS.StatefulSet, ...workload };
-    const found = this.#server.read(ref);
+    const found = this.#server.read<Workload>(ref);
     if (found === undefined) return;
+    const { template } = found.spec;
+    const isNew = (pod: ControllerPod) => JSON.stringify(pod.template) === JSON.stringify(template);
     const status = {
       observedGeneration: found.metadata.generation ?? 1,
-      replicas: 1,
-      readyReplicas: ready,
-      updatedReplicas: 1,
+      replicas: this.#pods.size,
+      readyReplicas: this.#ready.size,
+      updatedReplicas: [...this.#pods.values()].filter(isNew).length,
     };
     this.#server.change(ref, { status }, "status");
   }

@@ -2,7 +2,6 @@
  * A Network that the operator runs, from its first day to its last: a fake API server on one side, our real controller on the other, started from what was
  * rendered.
  */
-import dns from "node:dns";
 import { createClient } from "@sallyport/api";
 import { createCsr } from "@sallyport/wire";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
@@ -16,6 +15,7 @@ import { startOperator, type TestOperator } from "../../operator/src/testing/sta
 import { loginOfRun } from "../network/login/logins.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { ControllerPods } from "./controller-pods.ts";
+import { resolveServices } from "./service-names.ts";
 
 interface Holder extends KubeObject {
   readonly data?: Readonly<Record<string, string>>;
@@ -74,15 +74,6 @@ async function within<T>(
   }
 }
 const asAdmin = <T>(use: (client: Management) => Promise<T>) => within(undefined, use);
-
-/** The names of Services lead to this machine, as a cluster's name server leads to the pod. */
-function resolveServices(): void {
-  const { lookup } = dns;
-  type Done = (error: NodeJS.ErrnoException | null, address: string | dns.LookupAddress[], family: number) => void;
-  const resolve = (name: string, options: dns.LookupOptions, done: Done) =>
-    lookup(name.endsWith(".svc") ? "localhost" : name, options, done);
-  vi.spyOn(dns, "lookup").mockImplementation(resolve as unknown as typeof lookup);
-}
 
 beforeAll(async () => {
   resolveServices();

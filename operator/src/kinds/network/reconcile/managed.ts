@@ -13,6 +13,7 @@ import { type NetworkProblem, passing, rolloutProblem, stalled } from "../plan/p
 import { baseUrl, managementBase, serviceHost, servicePort } from "../render/address.ts";
 import { renderCaBundle } from "../render/children.ts";
 import { childNames } from "../render/names.ts";
+import { canBeSeveral, replicaId } from "../render/replicas.ts";
 import { ensureChild, NetworkProblemError } from "./children.ts";
 import { type DeployedController, deploy, SECRET_KEY } from "./deploy.ts";
 import {
@@ -107,7 +108,7 @@ export async function reconcileManaged(
   const probe = await enter(resource, managed, workload, context, o);
   const replicas = replicasFound(managed, readyReplicas, problem);
   return shown({
-    ...withItself(resource, probe, workload),
+    ...withItself(resource, managed, probe, workload),
     findings: { ...probe.findings, isManaged: true, replicas },
   });
 }
@@ -162,10 +163,15 @@ async function keepInUse(
 }
 
 /** A controller that is alone names none. */
-function withItself(resource: NetworkResource, probe: Probe, { address }: DeployedController): Probe {
+function withItself(
+  resource: NetworkResource,
+  managed: ManagedNetwork,
+  probe: Probe,
+  { address }: DeployedController,
+): Probe {
   if (probe.problem !== undefined || probe.status.controllers !== undefined) return probe;
   const itself = {
-    name: childNames(resource).controller,
+    name: canBeSeveral(managed) ? replicaId(0) : childNames(resource).controller,
     ctrlAddress: `tls:${formatHostPort(address)}`,
     online: true,
   };

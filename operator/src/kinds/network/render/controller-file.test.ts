@@ -59,7 +59,8 @@ describe("the controller's file", () => {
     expect(config.api).toMatchObject({ advertise: address, drain: 5_000 });
     const alone = own({ id: "controller" }).config;
     expect(alone.replica).toMatchObject({ id: "controller", api: {}, ctrl: {} });
-    expect(alone.api.drain).toBe(0);
+    expect(alone.api.drain).toBe(5_000);
+    expect(readControllerConfig(textOf(render())).config.api.drain).toBe(0);
     expect(withOverrides({ replica: { id: "mine" } })).toEqual({
       problem: { reason: "InvalidConfig", message: expect.stringContaining("overrides.replica") },
     });

@@ -50,7 +50,7 @@ interface FileReplica {
   readonly address?: HostPort | undefined;
 }
 
-/** One of several serves on for so long after it was told to stop: until then clients may still be sent to it. */
+/** A controller that may be one of several serves on for so long after it was told to stop: until then clients may still be sent to it. */
 const DRAIN = "5s";
 
 /** Renders `controller.yml`: equal inputs give equal bytes, and nothing that the controller would refuse or ignore is written. */
@@ -119,7 +119,7 @@ function baseOf(
       ...place,
       serverCertificates: hasCertificate ? [certificate] : undefined,
       web: allowedOrigins && { allowedOrigins },
-      drain: own && DRAIN,
+      drain: replica && DRAIN,
     },
     ctrl: place,
     database: { ...store, snapshots: PATHS.data.snapshots },
