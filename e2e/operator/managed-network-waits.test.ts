@@ -106,6 +106,46 @@ describe("a managed Network whose controller can't be started yet", { timeout: 1
     expect(t.server.read(ref)).toMatchObject({ spec: { resources: { requests: { storage: "6Gi" } } } });
   });
 
+  test("more controllers wait until the first one is ready, and has the id with which others may join it", async () => {
+    t.server.put(KINDS.Secret, {
+      ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "db-g", namespace: "default" } },
+      data: { uri: Buffer.from("postgres://u:p@h/d").toString("base64") },
+    });
+    const database = { urlSecretRef: { name: "db-g", key: "uri" } };
+    await t.apply("Network", "g", spec({ database, replicas: 3 }));
+    await failing("g", "ControllerStarting");
+    interface Workload extends KubeObject {
+      readonly spec: {
+        readonly replicas: number;
+        readonly template: { readonly metadata: { readonly labels: object; readonly annotations: object } };
+      };
+    }
+    const workload = () => find<Workload>(KINDS.StatefulSet, "g-controller");
+    const ref = { kind: KINDS.StatefulSet, namespace: "default", name: "g-controller" };
+    expect(workload()?.spec.replicas).toBe(1);
+    // As an operator that knew one controller only has left it.
+    const { labels, annotations } = workload()?.spec.template.metadata ?? {};
+    const pod = (own: object | undefined) => ({
+      ...{ apiVersion: "v1", kind: "Pod", spec: {} },
+      metadata: { name: "g-controller-0", namespace: "default", labels, annotations: own },
+    });
+    t.server.put(KINDS.Pod, pod({}));
+    const looked = async (at: string) => {
+      await t.annotate("Network", "g", { "sallyport.dev/reconcile-requested-at": at });
+      await t.until("Network", "g", ({ status }) => status.lastHandledReconcileAt === at);
+    };
+    const ready = { observedGeneration: 9, readyReplicas: 1, updatedReplicas: 1 };
+    t.server.change(ref, { status: ready }, "status");
+    await looked("1");
+    expect(workload()?.spec.replicas).toBe(1);
+    t.server.put(KINDS.Pod, pod(annotations));
+    await t.until("Network", "g", () => workload()?.spec.replicas === 3);
+    // A controller that is away for a moment is no reason to stop the others.
+    t.server.change(ref, { status: { ...ready, readyReplicas: 0 } }, "status");
+    await looked("2");
+    expect(workload()?.spec.replicas).toBe(3);
+  });
+
   test("a pod that can't run says why", async () => {
     await t.apply("Network", "e", spec({}));
     await failing("e", "ControllerStarting");
