@@ -131,6 +131,26 @@ describe("a database of several servers", { timeout: 180_000 }, () => {
     }
   });
 
+  it("is left by a replica when its lease is not renewed, long before a statement is given up", async () => {
+    const { first, second } = servers;
+    const never = 10 * PATIENCE_MS;
+    const store = await openStore({ url: servers.url(), replica: { id: "c1" }, answerMs: never, log: silentLogger });
+    stores.push(store);
+    await servers.settled();
+    await first.freeze();
+    try {
+      const waiting = portOf(store);
+      waiting.catch(() => undefined);
+      await second.promote();
+      await expect(waiting).rejects.toThrow(DatabaseUnavailableError);
+      await recovered(store, second.port);
+      await expect.poll(() => store.replica.isLeader, { timeout: PATIENCE_MS }).toBe(true);
+      await write(store, "x");
+    } finally {
+      first.thaw();
+    }
+  });
+
   it("one that is silent does not keep from the others", async () => {
     const { first, second } = servers;
     const silent = await silentServer();

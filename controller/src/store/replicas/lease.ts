@@ -6,6 +6,8 @@ import { ask } from "../postgres/store-client.ts";
 export const LEASE_MS = 1_500;
 /** How often a process renews its lease, and looks at those of the others. */
 export const RENEW_MS = 500;
+/** How long the server may take to renew a lease, which has run out by then. A silent server is left then: its standby may have been promoted. */
+export const RENEWAL_ANSWER_MS = 2_000;
 /** How long a process has no lease before others take over what it had: it may come back. */
 export const TAKEOVER_MS = 2_000;
 /** The two halves of the key of the advisory lock that the leader holds. A controller that runs alone holds the same one. */
