@@ -7,7 +7,7 @@ export const LEASE_MS = 1_500;
 /** How often a process renews its lease, and looks at those of the others. */
 export const RENEW_MS = 500;
 /** How long the server may take to renew a lease, which has run out by then. A silent server is left then: its standby may have been promoted. */
-export const RENEWAL_ANSWER_MS = 2_000;
+const RENEWAL_ANSWER_MS = 2_000;
 /** How long a process has no lease before others take over what it had: it may come back. */
 export const TAKEOVER_MS = 2_000;
 /** The two halves of the key of the advisory lock that the leader holds. A controller that runs alone holds the same one. */
@@ -88,7 +88,12 @@ interface LeaseAnswer {
 export async function renewLease(client: pg.ClientBase, own: Renewing, answerMs: number): Promise<Renewal> {
   const { instance, replicaId, name, leads, campaigns, level, version } = own;
   const values = [instance, leads, LEASE_MS / 1_000, campaigns];
-  const [renewed] = await ask<LeaseAnswer & pg.QueryResultRow>(client, RENEW, values, answerMs);
+  const [renewed] = await ask<LeaseAnswer & pg.QueryResultRow>(
+    client,
+    RENEW,
+    values,
+    Math.min(answerMs, RENEWAL_ANSWER_MS),
+  );
   if (renewed?.hasLease === true) return renewalOf(renewed);
   await ask(client, "BEGIN", undefined, answerMs);
   await ask(client, "SELECT pg_advisory_xact_lock_shared($1, $2)", [...SCHEMA_LOCK], answerMs);

@@ -8,7 +8,7 @@ import { DatabaseHeldError } from "../postgres/holder-lock.ts";
 import { ask, CONNECTION_LIMITS, StoreClient } from "../postgres/store-client.ts";
 import { SchemaTooNewError } from "../upgrade/schema-state.ts";
 import { Leadership } from "./leadership.ts";
-import { endLease, LEASE_MS, RENEW_MS, RENEWAL_ANSWER_MS, REPLICA_PREFIX, type Renewal, renewLease } from "./lease.ts";
+import { endLease, LEASE_MS, RENEW_MS, REPLICA_PREFIX, type Renewal, renewLease } from "./lease.ts";
 import { CHANNEL, messageText, notify, type ReplicaMessage, readMessage } from "./messages.ts";
 import { type OtherReplica, Spread } from "./spread.ts";
 
@@ -286,7 +286,7 @@ export class ReplicaLink {
   async #renewLease(client: pg.Client, campaigns: boolean): Promise<Renewal> {
     const { answerMs, replicaId, level, version = "", clock } = this.#options;
     const own = { instance: this.instance, replicaId, name: this.#name, leads: this.isLeader, campaigns };
-    const asked = renewLease(client, { ...own, level, version }, Math.min(answerMs, RENEWAL_ANSWER_MS));
+    const asked = renewLease(client, { ...own, level, version }, answerMs);
     await clock?.heard(async () => (await asked).at);
     const renewal = await asked;
     if (renewal.worksFrom > level) throw new SchemaTooNewError(renewal.worksFrom, level);

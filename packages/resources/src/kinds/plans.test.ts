@@ -290,9 +290,13 @@ describe("an entity whose resource is deleted", () => {
   test("is released with what the API takes for a config", async () => {
     const updateConfig = vi.fn();
     const found = { id: "c1", name: "sample", tags, configTypeId: "t1", data: { port: 80 } };
-    const state = await remove("ServiceConfig", configs, found, { updateConfig }, { deletionPolicy: "Orphan" });
+    const detailConfig = async () => ({ data: found, headers: { etag: '"1"' } });
+    const client = { updateConfig, detailConfig };
+    const state = await remove("ServiceConfig", configs, found, client, { deletionPolicy: "Orphan" });
     expect(state).toEqual({ state: "released" });
     const body = { name: "sample", tags: { team: "a" }, data: { port: 80 } };
-    expect(updateConfig.mock.calls[0]?.[0]).toEqual({ params: { id: "c1" }, body });
+    const [request, options] = updateConfig.mock.calls[0] ?? [];
+    expect(request).toEqual({ params: { id: "c1" }, body });
+    expect(options).toMatchObject({ headers: { "if-match": '"1"' } });
   });
 });
