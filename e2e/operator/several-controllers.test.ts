@@ -207,17 +207,29 @@ describe("a Network with several controllers", { timeout: 900_000 }, () => {
     expect(traffic.failed).toEqual([]);
   });
 
-  test("shrinks to one, which has everything that was written", async () => {
+  test("shrinks to one, which was not started again and has everything that was written", async () => {
+    const before = pods.starts;
     await t.apply("Network", "main", managed(1));
     await settledWith(1);
-    await t.until("Network", "main", () => find(KINDS.Service, "main-controller-0") === undefined);
+    await t.until("Network", "main", () => find(KINDS.Service, "main-controller-2") === undefined);
     for (const i of [1, 2]) {
       expect(find(KINDS.Service, `main-controller-${i}`)).toBeUndefined();
       expect(pods.programOf(i)).toBeUndefined();
     }
     expect(find(KINDS.PodDisruptionBudget, "main-controller")).toBeUndefined();
+    await t.until("Network", "main", () => controllers().filter(({ online }) => online).length === 1);
+    expect(controllers()[0]).toEqual({ name: "controller", ctrlAddress: `tls:127.0.0.10:${port}`, online: true });
+    expect(pods.starts).toBe(before);
     await traffic.end();
+    expect(traffic.failed).toEqual([]);
     expect(traffic.written.length).toBeGreaterThan(50);
     expect(await t.writesOfAnotherLook()).toEqual([]);
+  });
+
+  test("goes back to the shared address when its own Service is deleted", async () => {
+    t.server.remove({ kind: KINDS.Service, namespace: "default", name: "main-controller-0" });
+    await t.until("Network", "main", () => controllers()[0]?.ctrlAddress === `tls:localhost:${port}`);
+    await settledWith(1);
+    expect(find(KINDS.Service, "main-controller-0")).toBeUndefined();
   });
 });

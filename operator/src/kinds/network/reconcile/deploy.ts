@@ -93,6 +93,7 @@ export async function deploy(
     configHash: hashOf([files.hash, urlHash, ...files.assigned]),
     hasCertificate,
     replicas: replicasNow(resource, managed, context),
+    hasOwnAddress: replicas.length > 0,
   };
   const found = await ensureChild<KubeObject & FoundStatefulSet>(
     resource,
@@ -100,7 +101,7 @@ export async function deploy(
     renderStatefulSet(resource, managed, inputs),
     context,
   );
-  await removeSurplus(resource, managed, found, context);
+  await removeSurplus(resource, managed, { found, addresses: replicas.length }, context);
   return { found, address, secretKey, admin };
 }
 
@@ -114,7 +115,7 @@ interface ControllerFiles {
 
 interface FileInputs {
   readonly parts: Parameters<typeof renderControllerFile>[1];
-  /** Of several controllers, in their order; empty for one. */
+  /** Addresses of the single controllers, in their order; empty if they share one. */
   readonly replicas: readonly HostPort[];
 }
 
@@ -136,7 +137,8 @@ function filesOf(resource: NetworkResource, managed: ManagedNetwork, { parts, re
 }
 
 /**
- * Makes a Service for each of several controllers, and answers where they are reached.
+ * Makes a Service for each of several controllers, and answers where they are reached. One that is left of several keeps its own: a new address would have it
+ * started again while there is no other one.
  * @throws NetworkProblemError while the cluster has not assigned an address
  */
 async function ensureReplicaServices(
@@ -144,7 +146,7 @@ async function ensureReplicaServices(
   managed: ManagedNetwork,
   context: NetworkContext,
 ): Promise<HostPort[]> {
-  if (managed.replicas === 1) return [];
+  if (managed.replicas === 1 && !keepsOwnAddress(resource, managed, context)) return [];
   const services: FoundService[] = [];
   for (const ordinal of ordinals(managed)) {
     const wanted = renderReplicaService(resource, managed, ordinal);
@@ -155,6 +157,15 @@ async function ensureReplicaServices(
     if ("waiting" in advertised) throw new NetworkProblemError({ ...advertised.waiting, isStalled: false });
     return advertised.address;
   });
+}
+
+function keepsOwnAddress(resource: NetworkResource, managed: ManagedNetwork, { known }: NetworkContext): boolean {
+  const { type, hostname, replicaHostname } = managed.exposure;
+  const { namespace } = resource.metadata;
+  const service = known.child<KubeObject>(KINDS.Service, namespace, replicaName(resource, 0));
+  // Without a name of its own it would be reached in the cluster alone.
+  const isReached = type === "NodePort" || hostname === undefined || replicaHostname !== undefined;
+  return canBeSeveral(managed) && isReached && service !== undefined && isChild(service, resource);
 }
 
 /**
@@ -176,7 +187,7 @@ function replicasNow(resource: NetworkResource, { replicas }: ManagedNetwork, { 
 async function removeSurplus(
   resource: NetworkResource,
   { replicas }: ManagedNetwork,
-  found: FoundStatefulSet,
+  { found, addresses }: { readonly found: FoundStatefulSet; readonly addresses: number },
   { client, known, signal }: NetworkContext,
 ): Promise<void> {
   const { namespace } = resource.metadata;
@@ -186,8 +197,8 @@ async function removeSurplus(
   for (const service of known.childrenOf<KubeObject>(KINDS.Service, resource)) {
     const ordinal = ordinalOf(service, resource);
     if (ordinal === undefined || !isChild(service, resource)) continue;
-    const isLeft = ordinal >= replicas && !pods.has(service.metadata.name);
-    if (isLeft || (replicas === 1 && isRolledOut(found))) await remove(KINDS.Service, service);
+    const isGone = ordinal >= replicas ? !pods.has(service.metadata.name) : ordinal >= addresses && isRolledOut(found);
+    if (isGone) await remove(KINDS.Service, service);
   }
   const budget = known.child<KubeObject>(KINDS.PodDisruptionBudget, namespace, childNames(resource).controller);
   if (replicas === 1 && budget !== undefined && isChild(budget, resource)) {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../../../kube/kinds.ts";
 import { managedNetwork } from "../testing/managed.ts";
 import { renderClaim } from "./children.ts";
-import { renderStatefulSet } from "./pod.ts";
+import { type PodInputs, renderStatefulSet } from "./pod.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 interface PodTemplate {
@@ -18,7 +18,7 @@ interface PodTemplate {
 const INPUTS = { image: "sallyport/controller:1", configHash: "abc", hasCertificate: false };
 const specOf = (object: KubeObject | undefined): Json => (object as unknown as { readonly spec: Json }).spec;
 
-function podOf(changes: Json = {}, inputs: Partial<typeof INPUTS> = {}, annotations = {}): PodTemplate {
+function podOf(changes: Json = {}, inputs: Partial<PodInputs> = {}, annotations = {}): PodTemplate {
   const { resource, managed } = managedNetwork(changes, annotations);
   return specOf(renderStatefulSet(resource, managed, { ...INPUTS, ...inputs })).template as PodTemplate;
 }
@@ -190,14 +190,14 @@ describe("the pods of controllers with a database by URL", () => {
   });
 
   test("get no requests while they are not ready for them; the database's absence restarts none", () => {
-    const probeOf = (replicas: number, probe: string) => {
-      const [container = {}] = podOf({ database, replicas }).spec.containers;
+    const probeOf = (hasOwnAddress: boolean, probe: string) => {
+      const [container = {}] = podOf({ database }, { hasOwnAddress }).spec.containers;
       return (container[probe] as { readonly httpGet: Json }).httpGet.path;
     };
-    expect(probeOf(2, "readinessProbe")).toBe("/health-checks/ready");
-    expect(probeOf(2, "livenessProbe")).toBe("/version");
+    expect(probeOf(true, "readinessProbe")).toBe("/health-checks/ready");
+    expect(probeOf(true, "livenessProbe")).toBe("/version");
     // An older image that the spec names has no such page.
-    expect(probeOf(1, "readinessProbe")).toBe("/version");
+    expect(probeOf(false, "readinessProbe")).toBe("/version");
   });
 
   test("keep apart from each other, unless the template says otherwise", () => {

@@ -16,6 +16,8 @@ export interface PodInputs {
   readonly hasCertificate: boolean;
   /** Pods that there are to be now; those of the spec where it is absent. */
   readonly replicas?: number;
+  /** Each controller has an address of its own: there are several, or were. */
+  readonly hasOwnAddress?: boolean;
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -104,7 +106,7 @@ function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: Pod
     ports: [{ name: "api", containerPort: managed.port, protocol: "TCP" }],
     env: podName.length === 0 ? env : [...podName, ...(env ?? [])],
     volumeMounts: [...mounts, ...(volumeMounts ?? [])],
-    ...probes(managed),
+    ...probes(inputs),
   };
   const init = {
     name: "init",
@@ -143,10 +145,10 @@ function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: Pod
  * The certificate isn't verified by the kubelet. The process answers, whatever is up with its database: restarting it would not help. One of several gets no
  * requests while it does not know what the others write, and when it stops.
  */
-function probes({ replicas }: ManagedNetwork): Json {
+function probes({ hasOwnAddress }: PodInputs): Json {
   const httpGet = { path: "/version", port: "api", scheme: "HTTPS" };
   const ready =
-    replicas > 1
+    hasOwnAddress === true
       ? {
           httpGet: { ...httpGet, path: "/health-checks/ready" },
           periodSeconds: 3,
