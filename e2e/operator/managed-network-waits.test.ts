@@ -144,6 +144,23 @@ describe("a managed Network whose controller can't be started yet", { timeout: 1
     t.server.change(ref, { status: { ...ready, readyReplicas: 0 } }, "status");
     await looked("2");
     expect(workload()?.spec.replicas).toBe(3);
+
+    // One that is left keeps its address, and its pod its template; the others' Services go with their pods.
+    const template = JSON.stringify(workload()?.spec.template);
+    const service = (ordinal: number) => find(KINDS.Service, `g-controller-${ordinal}`);
+    for (const ordinal of [0, 1, 2]) expect(service(ordinal)).toBeDefined();
+    expect(find(KINDS.PodDisruptionBudget, "g-controller")).toBeDefined();
+    const second = pod(annotations);
+    t.server.put(KINDS.Pod, { ...second, metadata: { ...second.metadata, name: "g-controller-1" } });
+    await t.settled();
+    await t.apply("Network", "g", spec({ database, replicas: 1 }));
+    await t.until("Network", "g", () => workload()?.spec.replicas === 1 && service(2) === undefined);
+    await t.until("Network", "g", () => find(KINDS.PodDisruptionBudget, "g-controller") === undefined);
+    expect(service(1)).toBeDefined();
+    t.server.remove({ kind: KINDS.Pod, namespace: "default", name: "g-controller-1" });
+    await t.until("Network", "g", () => service(1) === undefined);
+    expect(service(0)).toBeDefined();
+    expect(JSON.stringify(workload()?.spec.template)).toBe(template);
   });
 
   test("a pod that can't run says why", async () => {
