@@ -81,6 +81,7 @@ it("a replica whose lease has just run out may stand still: what it needs is not
     VALUES ('i', 'old', 'old', 0, false, now() - interval '5 s', 43)`);
   await replica("new", { ...CONTRACTING, quietMs: 60_000 });
   expect(await hasTable("contracted")).toBe(false);
+  await admin.query("UPDATE replica_lease SET began_at = now() - interval '2 min'");
   await admin.query("UPDATE replica_lease SET until = now() - interval '2 min' WHERE instance = 'i'");
   await vi.waitFor(async () => expect(await hasTable("contracted")).toBe(true), { timeout: 20_000 });
 });
@@ -136,7 +137,9 @@ it("an older replica that joins while the schema contracts waits, and is refused
   const program = { ...CONTRACTING, migrations: [...migrations, EXPANSION, contraction(wait)] };
   const newer = replica("new", program);
   await vi.waitFor(async () => {
-    const { rows } = await admin.query("SELECT FROM pg_locks WHERE objid = 1 AND classid = 1511063556 AND granted");
+    const { rows } = await admin.query(
+      "SELECT FROM pg_locks WHERE objid = 1 AND classid = 1511063556 AND mode = 'ExclusiveLock' AND granted",
+    );
     expect(rows).toHaveLength(1);
   });
   const older = replica("old", TREE);
