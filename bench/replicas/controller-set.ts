@@ -18,8 +18,7 @@ export const NODE_OPTIONS = [
 ];
 const MAX_CONNECTIONS = "150";
 
-/** A PostgreSQL that keeps what it acknowledges, for several controllers. */
-export function startDatabase(folder: string): Promise<EmbeddedPostgres> {
+function startDatabase(folder: string): Promise<EmbeddedPostgres> {
   const settings = { max_connections: MAX_CONNECTIONS };
   return EmbeddedPostgres.start({ dir: join(folder, "db"), settings, log: silentLogger });
 }
@@ -32,35 +31,41 @@ export interface Member extends ReplicaPlace {
 
 /** Several controllers on one PostgreSQL, without routers. The same session is good at each of them. */
 export class ControllerSet {
-  readonly database: EmbeddedPostgres;
+  /** None where a row runs it itself. */
+  readonly #database: EmbeddedPostgres | undefined;
   readonly #folder: string;
   readonly #file: string;
   readonly #members: Member[] = [];
 
-  private constructor(folder: string, database: EmbeddedPostgres, file: string) {
+  private constructor(folder: string, database: EmbeddedPostgres | undefined, file: string) {
     this.#folder = folder;
-    this.database = database;
+    this.#database = database;
     this.#file = file;
   }
 
-  /** @param fill writes rows before the first controller reads them */
-  static async start(
-    folder: string,
-    count: number,
-    fill?: (database: pg.Client) => Promise<void>,
-  ): Promise<ControllerSet> {
+  /** With a PostgreSQL that keeps what it acknowledges. */
+  static async start(folder: string, count: number): Promise<ControllerSet> {
     const database = await startDatabase(folder);
     try {
-      // The first controller is also at the address that tokens name.
-      const [port = 0, ...others] = await freePorts(count);
-      const set = new ControllerSet(folder, database, await initShared(folder, urlOf(database.connection), port));
-      if (fill !== undefined) await set.query(fill);
-      for (const [index, apiPort] of [port, ...others].entries()) await set.#add(`c${index + 1}`, apiPort);
-      return set;
+      return await ControllerSet.startOn(urlOf(database.connection), folder, count, database);
     } catch (error) {
       await database.stop();
       throw error;
     }
+  }
+
+  /** @param database that is stopped with the controllers */
+  static async startOn(
+    url: string,
+    folder: string,
+    count: number,
+    database?: EmbeddedPostgres,
+  ): Promise<ControllerSet> {
+    // The first controller is also at the address that tokens name.
+    const [port = 0, ...others] = await freePorts(count);
+    const set = new ControllerSet(folder, database, await initShared(folder, url, port));
+    for (const [index, apiPort] of [port, ...others].entries()) await set.#add(`c${index + 1}`, apiPort);
+    return set;
   }
 
   get members(): readonly Member[] {
@@ -74,7 +79,7 @@ export class ControllerSet {
   }
 
   async query<T>(work: (database: pg.Client) => Promise<T>): Promise<T> {
-    const client = new pg.Client(this.database.connection);
+    const client = new pg.Client(this.#embedded.connection);
     await client.connect();
     try {
       return await work(client);
@@ -89,7 +94,7 @@ export class ControllerSet {
   }
 
   async databaseCpuSeconds(): Promise<number> {
-    return databaseCpuSeconds(this.database);
+    return databaseCpuSeconds(this.#embedded);
   }
 
   /** Of each controller that runs. */
@@ -100,7 +105,7 @@ export class ControllerSet {
   }
 
   async databaseMiB(): Promise<number> {
-    return sharedMiB(processTree((await this.database.pid()) ?? -1));
+    return sharedMiB(processTree((await this.#embedded.pid()) ?? -1));
   }
 
   /** Ends all controllers without warning and starts them at once; resolves when they answer. */
@@ -119,7 +124,12 @@ export class ControllerSet {
   async stop(): Promise<void> {
     for (const { client } of this.#members) client.close();
     await Promise.all(this.#members.map(({ replica }) => replica.program.stop()));
-    await this.database.stop();
+    await this.#database?.stop();
+  }
+
+  get #embedded(): EmbeddedPostgres {
+    if (this.#database === undefined) throw new Error("the database runs elsewhere");
+    return this.#database;
   }
 
   async #add(id: string, apiPort: number): Promise<void> {
@@ -138,6 +148,6 @@ export class ControllerSet {
 }
 
 /** CPU seconds of a server with all of its processes, those that have ended too. */
-export async function databaseCpuSeconds(database: EmbeddedPostgres): Promise<number> {
+async function databaseCpuSeconds(database: EmbeddedPostgres): Promise<number> {
   return treeCpuSeconds(processTree((await database.pid()) ?? -1));
 }

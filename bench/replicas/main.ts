@@ -12,11 +12,22 @@ import { makeScratch, removeScratch } from "../../e2e/network/scratch.ts";
 import { emit, missed } from "../dataplane/figure.ts";
 import type { Effort, Row } from "./row.ts";
 import { changes } from "./rows/changes.ts";
+import { databaseFailover } from "./rows/database-failover.ts";
+import { killedController } from "./rows/killed-controller.ts";
 import { manyRouters } from "./rows/many-routers.ts";
 import { rest } from "./rows/rest.ts";
 import { scaling } from "./rows/scaling.ts";
+import { terminators } from "./rows/terminators.ts";
 
-const ROWS: Readonly<Record<string, Row>> = { rest, changes, scaling, "many-routers": manyRouters };
+const ROWS: Readonly<Record<string, Row>> = {
+  "killed-controller": killedController,
+  "database-failover": databaseFailover,
+  changes,
+  scaling,
+  rest,
+  "many-routers": manyRouters,
+  terminators,
+};
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -33,7 +44,7 @@ function chosen(): [string, Row][] {
 
 const effort: Effort = options.quick
   ? { divisor: 10, restSeconds: Number(options.rest ?? 15) }
-  : { divisor: 1, restSeconds: Number(options.rest ?? 45) };
+  : { divisor: 1, restSeconds: Number(options.rest ?? 40) };
 
 const scratch = makeScratch("bench-replicas");
 try {

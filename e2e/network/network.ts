@@ -313,7 +313,7 @@ export interface DeclaredService {
 
 /** Makes a service, one identity for each side, enrolled, and policies that force the path over both routers. */
 export async function declareService(
-  network: Network,
+  network: Pick<Network, "management" | "folder">,
   service: {
     readonly name: string;
     readonly isEncrypted?: boolean;

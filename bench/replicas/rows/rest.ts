@@ -7,7 +7,7 @@ import type { Row } from "../row.ts";
 const CONTROLLERS = 3;
 const ROUTERS = 10;
 /** What comes with the start is over by then: the links of the routers are measured, the controllers are members. */
-const SETTLE_MS = 15_000;
+const SETTLE_MS = 10_000;
 
 /** What controllers use that have nothing to do, with routers that have nothing to do. */
 export const rest: Row = async (folder, { restSeconds }) => {
