@@ -12,7 +12,6 @@ const MIN_AGE_MS = 5_000;
 const YOUNG_MS = 30_000;
 const ANSWER_TIMEOUT_MS = 3 * 60_000;
 const PAGE = 500;
-const DELETE_BATCH = 100;
 /** Terminators per request. */
 const REQUEST_BATCH = 500;
 
@@ -166,15 +165,14 @@ export class TerminatorValidation {
       const left = queue.terminators.get(id);
       if (left !== undefined) queue.terminators.set(id, { ...left, since: now });
     }
-    for (let at = 0; at < invalid.length; at += DELETE_BATCH) {
-      const some = invalid.slice(at, at + DELETE_BATCH);
-      const deleted = await this.#parts.model.deleteUnchanged(router.id, some);
+    if (invalid.length > 0) {
+      const deleted = new Set(await this.#parts.model.deleteUnchanged(router.id, invalid));
       for (const id of deleted) this.#parts.costs.forget(id);
       await this.#again(
         router,
-        some.filter(({ id }) => !deleted.includes(id)),
+        invalid.filter(({ id }) => !deleted.has(id)),
       );
-      const fields = { routerId: router.id, terminatorIds: deleted };
+      const fields = { routerId: router.id, terminatorIds: [...deleted] };
       this.#parts.log.info(fields, "terminators their router does not know were deleted");
     }
     this.#ask(router, this.#parts.now());

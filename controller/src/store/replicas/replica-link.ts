@@ -18,6 +18,8 @@ const MAX_SPREAD_MS = 1_000;
 export const MEMORY_MS = 800;
 const REPEAT_MS = 200;
 const MAX_NAME_LENGTH = 63;
+/** How much longer a process waits at its start for one that leads: where all start at once, the database and the machines are busy. */
+const LEADER_PATIENCE_MS = 30_000;
 
 /** Another process has the id of this replica. */
 export class ReplicaIdTakenError extends DatabaseHeldError {
@@ -116,9 +118,12 @@ export class ReplicaLink {
     for (;;) {
       const taken = this.others.find(({ replicaId }) => replicaId === this.#options.replicaId);
       if (taken === undefined && this.#leadership.isLed) return;
-      if (performance.now() > until) {
+      if (taken !== undefined && performance.now() > until) {
         await this.close();
-        if (taken !== undefined) throw new ReplicaIdTakenError(taken.replicaId, taken.name);
+        throw new ReplicaIdTakenError(taken.replicaId, taken.name);
+      }
+      if (performance.now() > until + LEADER_PATIENCE_MS) {
+        await this.close();
         throw new Error("no controller on the database became the leader");
       }
       await nextCall((listener) => this.onLeadership(listener), REPEAT_MS);
