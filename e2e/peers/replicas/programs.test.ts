@@ -1,7 +1,8 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import type { ApiClient } from "@sallyport/api";
+import { enroll } from "@sallyport/sdk";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { urlOf } from "../../../controller/src/store/testing/oldest-server.ts";
@@ -12,7 +13,7 @@ import { administrator, type Network } from "../../network/network.ts";
 import { PeerCli } from "../../network/openziti/peer-cli.ts";
 import { peerRouterFile } from "../../network/openziti/peer-network.ts";
 import { startTunnelledService, type TunnelledService } from "../../network/openziti/tunnel.ts";
-import { Program } from "../../network/program.ts";
+import { accepts, Program } from "../../network/program.ts";
 import { type Replica, startReplica, startReplicaAt, startShared } from "../../network/replicas.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
@@ -63,6 +64,25 @@ describe.skipIf(peer.isMissing)("OpenZiti's router, tunnelers and CLI with three
       const api = await administrator(port, network.adminPassword);
       expect((await api.listControllers()).data.map(({ name }) => name)).toEqual(["c1", "c2", "c3"]);
       api.close();
+    }
+  });
+
+  it("a file of our enrollment names all controllers, and OpenZiti's tunneler runs with it", async () => {
+    const token = join(folder, "ours.jwt");
+    await cli.edge("create", "identity", "ours", "-o", token, "-a", "over-ours-client");
+    const enrolled = await enroll(readFileSync(token, "utf8"));
+    expect(enrolled.ztAPIs).toHaveLength(3);
+    const file = join(folder, "ours.json");
+    writeFileSync(file, JSON.stringify({ ...enrolled, enableHa: true }), { mode: 0o600 });
+    const [port = 0] = await freePorts(1);
+    const args = ["tunnel", "proxy", "-i", file, `over-ours:${port}`];
+    const log = { env: { ZITI_HOME: folder }, logFile: join(folder, "ours.log") };
+    const tunneler = new Program({ name: "ours", command: peer.path, args, ...log });
+    try {
+      await tunneler.ready("its proxy port", () => accepts(port));
+      await carries({ name: "over-ours", port });
+    } finally {
+      await tunneler.stop();
     }
   });
 
@@ -122,7 +142,7 @@ describe.skipIf(peer.isMissing)("OpenZiti's router, tunnelers and CLI with three
   };
 
   /** A new connection carries bytes. The tunneler's first attempt may still go to a controller that has just ended. */
-  const carries = async ({ name, port }: TunnelledService): Promise<void> => {
+  const carries = async ({ name, port }: Pick<TunnelledService, "name" | "port">): Promise<void> => {
     await eventually(`a new connection to ${name}`, async () => {
       const socket = await openTcp(port);
       try {

@@ -1,7 +1,8 @@
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ApiClient, createClient } from "@sallyport/api";
 import { pause } from "@sallyport/async";
-import type { Context } from "@sallyport/sdk";
+import { type Context, enroll } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { urlOf } from "../../../controller/src/store/testing/oldest-server.ts";
 import { testDatabase } from "../../../controller/src/store/testing/test-store.ts";
@@ -162,6 +163,23 @@ describe("three controllers, one of which hangs for 20 seconds", { timeout: 400_
     console.log(`${late.length} circuits came late and were given up`);
     expect(late.length).toBeGreaterThan(0);
     await connect(client);
+  });
+
+  it("an identity that is enrolled now names all of them, and its program starts while the first hangs", async () => {
+    const { management } = network;
+    const body = { name: "late", type: "Device", isAdmin: false, enrollment: { ott: true } } as const;
+    const { data } = await management.createIdentity({ body });
+    const detail = await management.detailIdentity({ params: { id: data.id } });
+    const file = await enroll(detail.data.enrollment.ott?.jwt ?? "");
+    const apis = [network.port, ...others.map(({ apiPort }) => apiPort)].map(
+      (port) => `https://localhost:${port}/edge/client/v1`,
+    );
+    expect(file.ztAPI).toBe(apis[0]);
+    expect(file.ztAPIs?.toSorted()).toEqual(apis.toSorted());
+    const path = join(folder, "late.json");
+    writeFileSync(path, JSON.stringify(file), { mode: 0o600 });
+    const context = await whileHanging(0, () => contexts.load(path));
+    expect((await context.identity()).id).toBe(data.id);
   });
 
   it("a program's calls go on at another one, and do not come back with it", async () => {

@@ -64,10 +64,10 @@ export class ControllerSet {
 
   /** Takes the controllers that the network names. One that it names no more is not asked again. */
   learn(listed: readonly ListedController[]): void {
-    const named = listed.flatMap(({ apiAddresses }) => apiAddresses?.["edge-client"] ?? []);
-    const origins = named.flatMap(({ url }) => originOf(url) ?? []);
+    const origins = originsOf(listed);
     if (origins.length === 0) return;
-    this.#learned = shuffled([...new Set(origins)]);
+    this.#learned = shuffled(origins);
+    for (const failed of this.#failed) if (!this.all.includes(failed)) this.#failed.delete(failed);
     if (!this.all.includes(this.#current)) this.#current = this.#learned[0] ?? this.#current;
   }
 
@@ -121,6 +121,12 @@ export class ControllerSet {
 /** Nothing answers, or what answers cannot serve at the moment. */
 export function isUnreachable(error: unknown): error is ApiTransportError | ApiError {
   return error instanceof ApiTransportError || (error instanceof ApiError && error.status === 503);
+}
+
+/** Where the Client API of the listed controllers is, `https://host:port`. */
+export function originsOf(listed: readonly ListedController[]): string[] {
+  const named = listed.flatMap(({ apiAddresses }) => apiAddresses?.["edge-client"] ?? []);
+  return [...new Set(named.flatMap(({ url }) => originOf(url) ?? []))];
 }
 
 function originOf(url: string | undefined): string | undefined {

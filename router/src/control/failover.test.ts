@@ -1,5 +1,6 @@
 import { pause } from "@sallyport/async";
 import {
+  BaseType,
   ControlHeader,
   ControllerCapability,
   ControlType,
@@ -228,6 +229,35 @@ describe("when the controller that is asked hangs", () => {
     expect(await end.control.createCircuit(dial)).toMatchObject({ circuitId: "c1" });
     expect(asked(second)).toBe(0);
   });
+
+  it("many requests that wait for a busy one cost it four heartbeats a second", async () => {
+    await connect();
+    await answersHeartbeats(first);
+    await answersHeartbeats(second);
+    let heartbeats = 0;
+    (await first.channel()).observer = ({ isReceived, contentType }) => {
+      if (isReceived && contentType === BaseType.Heartbeat) heartbeats++;
+    };
+    const answer = Promise.withResolvers<void>();
+    // The other one is asked as well when it becomes the faster one.
+    for (const each of [first, second]) {
+      each.on(V2, async (message, channel) => {
+        await answer.promise;
+        channel.reply(message, circuit("c1"));
+      });
+    }
+    const began = performance.now();
+    const dials: Promise<unknown>[] = [];
+    for (let n = 0; n < 40; n++) {
+      dials.push(end.control.createCircuit({ ...dial, timeoutMs: 60_000 }));
+      await pause(30);
+    }
+    await pause(500);
+    answer.resolve();
+    await Promise.all(dials);
+    expect(heartbeats).toBeGreaterThan(1);
+    expect(heartbeats).toBeLessThan((performance.now() - began) / 250 + 2);
+  }, 60_000);
 
   it("a busy one is not taken for it", async () => {
     await connect();

@@ -1,9 +1,17 @@
 import type { Connect } from "@sallyport/api/client/connect";
-import { createCsr, createKeyPair, type KeyCurve, parseCertificates, readPrivateKey } from "@sallyport/wire";
+import {
+  createCsr,
+  createKeyPair,
+  identityFromPem,
+  type KeyCurve,
+  parseCertificates,
+  readPrivateKey,
+} from "@sallyport/wire";
 import { EnrollmentError } from "../errors.ts";
 import type { IdentityFile } from "../identity-file.ts";
 import { fetchCaBundle } from "./ca-bundle.ts";
 import { type EnrollmentToken, issuerUrl, verifyEnrollmentToken } from "./enrollment-token.ts";
+import { networkControllers } from "./network-controllers.ts";
 import { enrollmentRequest } from "./pinned-request.ts";
 
 /** How an enrollment is done; everything is optional. */
@@ -39,17 +47,21 @@ export async function enroll(jwt: string, options: EnrollOptions = {}): Promise<
   const content = { contentType: "application/x-pem-file", body: csr };
   const answer = await postEnrollment(token, authorities.pem, content, signal);
   const certPem = certificateOf(answer, keyPem, issuer);
-  return identityFileOf(issuer, { keyPem, certPem, caPem: authorities.pem });
+  const caPem = authorities.pem;
+  const controllers = await networkControllers(issuer, identityFromPem({ certPem, keyPem, caPem }), signal);
+  return identityFileOf(issuer, { keyPem, certPem, caPem }, controllers);
 }
 
-/** The content of an identity file. */
+/** The content of an identity file. @param controllers all that are known, `https://host:port`, when there are several */
 export function identityFileOf(
   controller: URL,
   { keyPem, certPem, caPem }: { readonly keyPem: string; readonly certPem: string; readonly caPem: string },
+  controllers: readonly string[] = [],
 ): IdentityFile {
+  const api = (origin: string) => `${origin}/edge/client/v1`;
   return {
-    ztAPI: `${controller.origin}/edge/client/v1`,
-    ztAPIs: null,
+    ztAPI: api(controller.origin),
+    ztAPIs: controllers.length > 0 ? controllers.map(api) : null,
     configTypes: null,
     id: { key: `pem:${keyPem}`, cert: `pem:${certPem}`, ca: `pem:${caPem}` },
     enableHa: false,

@@ -40,6 +40,11 @@ export class ControllerConnection {
     this.#lastLatency = { ms: latencyMs, at: now };
   }
 
+  /** Whether a heartbeat was answered at that time or later. */
+  wasHeardSince(time: number): boolean {
+    return (this.#lastLatency?.at ?? Number.NEGATIVE_INFINITY) >= time;
+  }
+
   /** It answers neither a request nor a heartbeat: others are asked first until it answers one. */
   hangs(): void {
     this.#isHanging = true;

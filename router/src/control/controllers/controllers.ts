@@ -52,6 +52,8 @@ export interface ControllersOptions {
 
 /** How long a request may be unanswered before its controller is asked whether it answers at all. */
 const PATIENCE_MS = 750;
+/** An answer to a heartbeat counts for so long: requests that take long are no reason for more than four heartbeats a second. */
+const FRESH_MS = 250;
 /** How long the answer to a probe may take. */
 const PROBE_MS = 750;
 const FIRST_RETRY_MS = 50;
@@ -254,6 +256,7 @@ export class Controllers {
 
   /** Whether it answers a heartbeat that is sent now. One that does not is asked last until it answers one. */
   async #answers(controller: ControllerConnection): Promise<boolean> {
+    if (controller.wasHeardSince(performance.now() - FRESH_MS)) return true;
     if (await controller.channel.probe(PROBE_MS)) return true;
     if (controller.channel.isClosed || !this.isResponsive(controller)) return false;
     controller.hangs();
