@@ -5,9 +5,9 @@ import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { urlOf } from "../../../controller/src/store/testing/oldest-server.ts";
 import type { Network } from "../../network/network.ts";
 import type { MemberPlace } from "../../network/replica-network.ts";
+import { CONTROLLER_MAIN } from "../../network/replicas.ts";
 import type { Fault, Host, Site } from "../network-namespace.ts";
 
-const MAIN = join(import.meta.dirname, "..", "..", "..", "controller", "src", "main.ts");
 const ID = "c3";
 /** Of this namespace, of the controller for programs, and of the controller for the test, which is never cut off. */
 const [HERE, THERE, FOR_TEST] = ["192.0.2.1", "192.0.2.2", "192.0.2.6"] as const;
@@ -65,7 +65,7 @@ export class RemoteMember {
       const program = box.start({
         name: ID,
         command: process.execPath,
-        args: [MAIN, "run", file],
+        args: [CONTROLLER_MAIN, "run", file],
         env: {
           SALLYPORT_REPLICA_ID: ID,
           SALLYPORT_REPLICA_API_BIND: `0.0.0.0:${api}`,
