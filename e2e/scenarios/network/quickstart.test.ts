@@ -52,7 +52,7 @@ describe.skipIf(!hasCluster)("the quickstart", () => {
   });
 
   test("get shows the state of every resource", async () => {
-    expect(await shown("onet")).toMatch(/^NAME READY REASON VERSION AGE\nmain True Ready v1\.6\.20 /);
+    expect(await shown("onet")).toMatch(/^NAME READY REASON CONTROLLERS VERSION AGE\nmain True Ready v1\.6\.20 /);
     expect(await shown("oer")).toMatch(
       /^NAME READY REASON DESIRED ONLINE ADDRESS AGE\nedge True Online 2 2 edge-0-edge\.quickstart\.svc:3022 /,
     );
