@@ -78,7 +78,6 @@ export class SimulatedProcesses {
 
   /** Without a word to the controllers. */
   async kill(): Promise<void> {
-    for (const program of this.#programs) program.signal("SIGKILL");
-    await Promise.all(this.#programs.map((program) => program.stop()));
+    await Promise.all(this.#programs.map((program) => program.end("SIGKILL")));
   }
 }

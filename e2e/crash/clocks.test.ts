@@ -76,8 +76,7 @@ describe.skipIf(library === undefined)(
     async function kill(id: string): Promise<void> {
       if (id === "c1") await network.stopProgram("controller", "SIGKILL");
       else {
-        programs.get(id)?.signal("SIGKILL");
-        await programs.get(id)?.stop();
+        await programs.get(id)?.end("SIGKILL");
       }
     }
 

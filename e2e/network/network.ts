@@ -178,10 +178,8 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
       if (found === undefined) throw new Error(`${name} does not run`);
       return found;
     };
-    const stopProgram = async (name: string, signal?: NodeJS.Signals): Promise<number | null> => {
-      // SIGTERM comes with `stop`: a second one would be another order.
-      if (signal !== undefined && signal !== "SIGTERM") program(name).signal(signal);
-      const code = await program(name).stop();
+    const stopProgram = async (name: string, signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> => {
+      const code = await program(name).end(signal);
       programs.delete(name);
       return code;
     };

@@ -115,7 +115,12 @@ export class Program {
 
   /** Asks it to stop, and ends it if it has not within the time limit; resolves with its exit code. */
   async stop(timeoutMs = STOP_MS): Promise<number | null> {
-    if (this.isRunning) this.signal("SIGTERM");
+    return await this.end("SIGTERM", timeoutMs);
+  }
+
+  /** Ends it by one signal: most programs end at once when a second one asks them to stop. Kills it after the time limit; resolves with its exit code. */
+  async end(signal: NodeJS.Signals, timeoutMs = STOP_MS): Promise<number | null> {
+    if (this.isRunning) this.signal(signal);
     else if (!this.#isSignalled && this.#child.exitCode !== 0) this.#tellOfEnd();
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), timeoutMs);
     const code = await this.#exited;

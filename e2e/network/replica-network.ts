@@ -96,10 +96,7 @@ export class ReplicaNetwork {
   async end(at: number, signal: "SIGKILL" | "SIGTERM"): Promise<void> {
     const member = this.#member(at);
     if (at === 0) await this.network.stopProgram("controller", signal);
-    else {
-      member.program.signal(signal);
-      await member.program.stop();
-    }
+    else await member.program.end(signal);
   }
 
   async start(at: number): Promise<void> {

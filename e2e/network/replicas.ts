@@ -156,8 +156,7 @@ export class RestartedReplica {
   }
 
   async restart(signal: "SIGKILL" | "SIGTERM"): Promise<void> {
-    if (signal === "SIGKILL") this.#program.signal(signal);
-    await this.#program.stop();
+    await this.#program.end(signal);
     this.#program = (await startReplicaAt(this.#network, this.#place)).program;
   }
 }

@@ -48,6 +48,8 @@ interface SessionFeedParts {
   readonly log: Logger;
 }
 
+type Due = "greeting again" | "synchronising again" | "announcing again";
+
 interface Sync {
   readonly overlay: SyncOverlay;
   isCancelled: boolean;
@@ -67,6 +69,8 @@ export class SessionFeed {
   readonly #running = new WeakMap<RouterConnection, Promise<void>>();
   /** Ids of sessions that were announced here; the change about them need not be passed on. */
   readonly #announced = new BoundedMap<string, true>(MAX_REMEMBERED);
+  /** What is due for each connected edge router. */
+  readonly #timers = new Map<RouterConnection, Map<Due, NodeJS.Timeout>>();
 
   constructor(parts: SessionFeedParts) {
     this.#parts = parts;
@@ -88,7 +92,19 @@ export class SessionFeed {
     onMessage(router, EdgeCtrlType.ValidateSessionsRequest, edgeCtrlPb.ValidateSessionsRequestSchema, (body, message) =>
       serveNotice(router, router.orderedLane, message, () => this.#validate(router, body.sessionTokens)),
     );
-    router.channel.onClose(() => this.#cancel(router));
+    this.#timers.set(router, new Map());
+    router.channel.onClose(() => {
+      this.#cancel(router);
+      for (const timer of this.#timers.get(router)?.values() ?? []) clearTimeout(timer);
+      this.#timers.delete(router);
+    });
+  }
+
+  /** Runs it after `ms`, unless the router is gone by then, or the same is put off once more. */
+  #later(router: RouterConnection, due: Due, ms: number, run: () => void): void {
+    const timers = this.#timers.get(router);
+    clearTimeout(timers?.get(due));
+    timers?.set(due, setTimeout(run, ms));
   }
 
   /** Greets an edge router; the synchronisation starts with its answer. */
@@ -104,8 +120,7 @@ export class SessionFeed {
     router.syncStatus = "SYNC_HELLO_WAIT";
     const { log } = this.#parts;
     if (!isFirst) log.warn({ routerId: router.id }, "the router has not answered the hello; it was sent again");
-    const timer = setTimeout(() => this.connected(router), HELLO_TIMEOUT_MS);
-    router.channel.onClose(() => clearTimeout(timer));
+    this.#later(router, "greeting again", HELLO_TIMEOUT_MS, () => this.connected(router));
   }
 
   /** Tells all edge routers of sessions; resolves when that is written, at the latest after the configured time. */
@@ -206,8 +221,9 @@ export class SessionFeed {
       router.syncStatus = "SYNC_ERROR";
       this.#parts.log.error({ routerId: router.id, err }, "the API sessions could not be sent; trying again");
       // The router asks again only when it got a part of them.
-      const timer = setTimeout(() => router.syncStatus === "SYNC_ERROR" && this.#startSync(router), RETRY_MS);
-      router.channel.onClose(() => clearTimeout(timer));
+      this.#later(router, "synchronising again", RETRY_MS, () => {
+        if (router.syncStatus === "SYNC_ERROR") this.#startSync(router);
+      });
     });
     this.#running.set(router, ended);
   }
@@ -236,13 +252,12 @@ export class SessionFeed {
    * router, and a router of OpenZiti joins a session to the synchronisation of the controller that announces it alone, and to none once either has ended.
    */
   #announceAgain(router: RouterConnection, sync: Sync): void {
-    const timer = setTimeout(() => {
+    this.#later(router, "announcing again", DROPPED_AFTER_MS, () => {
       if (sync.isCancelled) return;
       this.#syncs.delete(router);
       const sessions = sync.overlay.takeAdded();
       if (sessions.length > 0) router.send(sessionsAdded({ isFullState: false, sessions, state: "" }));
-    }, DROPPED_AFTER_MS);
-    router.channel.onClose(() => clearTimeout(timer));
+    });
   }
 
   async #touch(router: RouterConnection, tokens: readonly string[]): Promise<void> {

@@ -66,8 +66,7 @@ export class ReplicaSet {
   /** Ends a replica without warning and starts it again. */
   async kill(at: number): Promise<void> {
     const member = this.#member(at);
-    member.replica.program.signal("SIGKILL");
-    await member.replica.program.stop();
+    await member.replica.program.end("SIGKILL");
     member.replica = await this.#startReplica(member);
   }
 
