@@ -39,6 +39,8 @@ export class ControllerPods {
   starts = 0;
   /** The smallest number of ready pods since it was set. */
   leastReady = 0;
+  /** Connections that the Service led to a pod where nothing listens. */
+  refused = 0;
   /** Everything that the program printed, all pods together. */
   readonly printed: string[] = [];
 
@@ -69,6 +71,7 @@ export class ControllerPods {
       near.on("error", () => undefined);
       if (pod === undefined) return void near.destroy();
       const far = connect(pod.place).on("error", () => near.destroy());
+      far.once("error", () => void this.refused++);
       near.pipe(far).pipe(near);
       near.once("close", () => far.destroy());
       far.once("close", () => near.destroy());
@@ -80,12 +83,25 @@ export class ControllerPods {
 
   /** Ends the process of a pod, as a node that is gone would; the status says so. It stays away until it is started. */
   async kill(workload: Named, ordinal = 0): Promise<void> {
+    await this.#endProcess(ordinal);
+    this.#setReady(workload, ordinal, false);
+  }
+
+  /** The same, and the Service leads to the pod while `work` is under way: Kubernetes notices it after that. */
+  async killUnnoticed(workload: Named, ordinal: number, work: () => Promise<void>): Promise<void> {
+    clearInterval(this.#probing);
+    this.#probing = undefined;
+    await this.#endProcess(ordinal);
+    await work();
+    this.#setReady(workload, ordinal, false);
+  }
+
+  async #endProcess(ordinal: number): Promise<void> {
     await this.#work.idle();
     this.#isPaused = true;
     const pod = this.#pods.get(ordinal);
     pod?.program?.signal("SIGKILL");
     await pod?.program?.exited;
-    this.#setReady(workload, ordinal, false);
   }
 
   /** Starts again what was killed. */

@@ -163,6 +163,16 @@ describe("a managed Network whose controller can't be started yet", { timeout: 1
     expect(JSON.stringify(workload()?.spec.template)).toBe(template);
   });
 
+  test("a pod has the time to stop that its controller's file takes", async () => {
+    interface Workload extends KubeObject {
+      readonly spec: { readonly template: { readonly spec: { readonly terminationGracePeriodSeconds: number } } };
+    }
+    await t.apply("Network", "h", spec({ config: { overrides: { api: { drain: "90s" } } } }));
+    await failing("h", "ControllerStarting");
+    const grace = find<Workload>(KINDS.StatefulSet, "h-controller")?.spec.template.spec.terminationGracePeriodSeconds;
+    expect(grace).toBe(135);
+  });
+
   test("a pod that can't run says why", async () => {
     await t.apply("Network", "e", spec({}));
     await failing("e", "ControllerStarting");

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { urlOf } from "../../controller/src/store/testing/oldest-server.ts";
 import { testDatabase } from "../../controller/src/store/testing/test-store.ts";
 import { networkReconciler } from "../../operator/src/kinds/network/reconcile.ts";
-import { conditionOf } from "../../operator/src/kube/conditions.ts";
+import { type Condition, conditionOf } from "../../operator/src/kube/conditions.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../../operator/src/kube/kinds.ts";
 import type { KindReconciler } from "../../operator/src/loop/kind-reconciler.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
@@ -183,7 +183,21 @@ describe("a Network with several controllers", { timeout: 900_000 }, () => {
   });
 
   test("can be used while one of them is away, and says which", async () => {
-    await pods.kill(WORKLOAD, 1);
+    const states: (string | undefined)[] = [];
+    const stop = t.server.store.history.onChange(({ object }) => {
+      const { conditions } = (object as { status?: { conditions?: readonly Condition[] } }).status ?? {};
+      if (object.kind === "Network") states.push(conditionOf(conditions, "Ready")?.status);
+    });
+    const refused = pods.refused;
+    await pods.killUnnoticed(WORKLOAD, 1, async () => {
+      // A look makes a connection, and the Service leads every third one to the controller that is no more.
+      for (let look = 0; look < 6; look++) {
+        const at = `unnoticed-${look}`;
+        await t.annotate("Network", "main", { "sallyport.dev/reconcile-requested-at": at });
+        await t.until("Network", "main", ({ status }) => status.lastHandledReconcileAt === at);
+      }
+    });
+    expect(pods.refused).toBeGreaterThan(refused);
     const { status } = await t.until(
       "Network",
       "main",
@@ -193,6 +207,8 @@ describe("a Network with several controllers", { timeout: 900_000 }, () => {
     expect(conditionOf(status.conditions, "Ready")?.status).toBe("True");
     await pods.start(WORKLOAD, 1);
     await settledWith(3);
+    stop();
+    expect(new Set(states)).toEqual(new Set(["True"]));
     expect(traffic.failed).toEqual([]);
   });
 

@@ -238,4 +238,35 @@ describe("a Network that exists", { timeout: 120_000 }, () => {
     isLimited = false;
     await t.ready("Network", "limited");
   });
+
+  test("goes on being ready when one of several controllers behind its address ends", { timeout: 60_000 }, async () => {
+    let cuts = 0;
+    const list = (data: readonly object[]) =>
+      answer(data, { pagination: { totalCount: data.length, limit: 500, offset: 0 } });
+    const server = await FakeController.start(({ path }) => {
+      if (cuts > 0 && cuts--) return undefined;
+      if (path.startsWith("/authenticate")) return session("token");
+      if (path.startsWith("/current-identity")) return answer({ name: "operator", isAdmin: true });
+      return list(path.startsWith("/controllers") ? ["a", "b"].map((name) => ({ id: name, name })) : []);
+    });
+    closing.push(() => server.close());
+    putBundle("two", server.ca);
+    await t.apply("Network", "two", external({ endpoints: [server.url], ...bundle("two") }));
+    await t.until("Network", "two", ({ status }) => (status.controllers as object[] | undefined)?.length === 2);
+    await t.settled();
+    const states: (string | undefined)[] = [];
+    const stop = t.server.store.history.onChange(({ object }) => {
+      const { metadata, status } = object as unknown as {
+        readonly metadata: { readonly name: string };
+        readonly status?: { readonly conditions?: readonly Condition[] };
+      };
+      if (metadata.name === "two") states.push(conditionOf(status?.conditions, "Ready")?.status);
+    });
+    closing.push(async () => stop());
+    cuts = 2;
+    await t.annotate("Network", "two", { "sallyport.dev/reconcile-requested-at": "cut" });
+    await t.until("Network", "two", ({ status }) => status.lastHandledReconcileAt === "cut");
+    expect(cuts).toBe(0);
+    expect(new Set(states)).toEqual(new Set(["True"]));
+  });
 });

@@ -94,6 +94,7 @@ export async function deploy(
     hasCertificate,
     replicas: replicasNow(resource, managed, context),
     hasOwnAddress: replicas.length > 0,
+    drainMs: files.drainMs,
   };
   const found = await ensureChild<KubeObject & FoundStatefulSet>(
     resource,
@@ -109,6 +110,8 @@ export async function deploy(
 interface ControllerFiles {
   readonly texts: Readonly<Record<string, string>>;
   readonly hash: string;
+  /** For so long each of them serves on after it was told to stop, milliseconds. */
+  readonly drainMs: number;
   /** Addresses that the cluster has assigned: the spec does not tell them. */
   readonly assigned: readonly string[];
 }
@@ -127,13 +130,14 @@ function filesOf(resource: NetworkResource, managed: ManagedNetwork, { parts, re
     return file;
   };
   const shared = render();
+  const { drainMs } = shared;
   const texts: Record<string, string> = { [SHARED_FILE]: shared.text };
-  if (!canBeSeveral(managed)) return { texts, hash: shared.hash, assigned: [] };
+  if (!canBeSeveral(managed)) return { texts, hash: shared.hash, drainMs, assigned: [] };
   const own = ordinals(managed).map((ordinal) => render({ id: replicaId(ordinal), address: replicas[ordinal] }));
   for (const [ordinal, { text }] of own.entries()) texts[fileOf(replicaName(resource, ordinal))] = text;
   // The others differ from the first one by what follows from the spec: one more is no reason to start those again that run.
   const assigned = areAssigned(managed) ? replicas.map(formatHostPort) : [];
-  return { texts, hash: own[0]?.hash ?? shared.hash, assigned };
+  return { texts, hash: own[0]?.hash ?? shared.hash, drainMs: own[0]?.drainMs ?? drainMs, assigned };
 }
 
 /**

@@ -15,10 +15,12 @@ import {
   type ValueHolder,
 } from "../plan/access.ts";
 import { stalled } from "../plan/problem.ts";
+import { outlastFailover } from "./outlast-failover.ts";
 import {
   type Access,
   type ConnectionProblem,
   connectionProblem,
+  isAway,
   type NetworkContext,
   outcomeOf,
   refOf,
@@ -132,14 +134,17 @@ async function pinnedAuthority(
   { signal }: NetworkContext,
 ): Promise<Read<string>> {
   if (bootstrapTrust === undefined) throw new TypeError("a Network without anything to trust passed the schema");
-  try {
-    const timeoutMs = requestTimeoutMs(resource);
-    return { value: await fetchPinnedAuthority(endpoints, bootstrapTrust.fingerprint, { timeoutMs, signal }) };
-  } catch (error) {
-    signal.throwIfAborted();
-    if (error instanceof TrustError) return { problem: stalled("UntrustedCertificate", error.message) };
-    const problem = connectionProblem(error, "spec.external.bootstrapTrust");
-    if (problem === undefined) throw error;
-    return { problem };
-  }
+  const fetch = async (): Promise<Read<string>> => {
+    try {
+      const timeoutMs = requestTimeoutMs(resource);
+      return { value: await fetchPinnedAuthority(endpoints, bootstrapTrust.fingerprint, { timeoutMs, signal }) };
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof TrustError) return { problem: stalled("UntrustedCertificate", error.message) };
+      const problem = connectionProblem(error, "spec.external.bootstrapTrust");
+      if (problem === undefined) throw error;
+      return { problem };
+    }
+  };
+  return await outlastFailover(resource, fetch, (answer) => "problem" in answer && isAway(answer), signal);
 }

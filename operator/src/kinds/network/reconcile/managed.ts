@@ -26,10 +26,12 @@ import {
   ownCredentials,
   renewOwnIdentity,
 } from "./operator-identity.ts";
+import { outlastFailover } from "./outlast-failover.ts";
 import {
   type ConnectionProblem,
   connectionProblem,
   isAskedFor,
+  isAway,
   type NetworkContext,
   outcomeOf,
   type Probe,
@@ -194,17 +196,33 @@ async function enter(
   const base = reach === "advertised" ? baseUrl(address) : baseUrl({ host, port: servicePort(managed) });
   // The certificate is for the advertised name. No name can be asked for by an address; then the one that every certificate of a controller has.
   const servername = isIP(address.host) === 0 ? address.host : "localhost";
+  const problemIn = (error: unknown): ConnectionProblem => {
+    signal.throwIfAborted();
+    const problem = problemOf(error, trust);
+    if (problem === undefined) throw error;
+    return problem;
+  };
+  const unusable = (problem: ConnectionProblem): Probe => {
+    suspend(resource, problem, context);
+    return { findings: { connection: problem }, status: {}, problem };
+  };
+  const fetchTrust = async () => {
+    try {
+      const timeoutMs = requestTimeoutMs(resource);
+      return { ca: await fetchProvenBundle(base, secretKey, { timeoutMs, signal, servername }) };
+    } catch (error) {
+      return { problem: problemIn(error) };
+    }
+  };
+  const trusted = await outlastFailover(resource, fetchTrust, isAway, signal);
+  if ("problem" in trusted) return unusable(trusted.problem);
+  const { ca } = trusted;
   try {
-    const ca = await fetchProvenBundle(base, secretKey, { timeoutMs: requestTimeoutMs(resource), signal, servername });
     await ensureChild(resource, KINDS.ConfigMap, renderCaBundle(resource, ca), context);
     const place: NetworkAddress = { endpoints: [base], ca, servername, trust };
     return await logIn(resource, place, admin, context, o);
   } catch (error) {
-    signal.throwIfAborted();
-    const problem = problemOf(error, trust);
-    if (problem === undefined) throw error;
-    suspend(resource, problem, context);
-    return { findings: { connection: problem }, status: {}, problem };
+    return unusable(problemIn(error));
   }
 }
 

@@ -14,6 +14,7 @@ import { KINDS } from "../../../kube/kinds.ts";
 import type { Outcome, ReconcileContext } from "../../../loop/kind-reconciler.ts";
 import { connectionConditions, type Findings } from "../plan/conditions.ts";
 import { type NetworkProblem, nextReconcileMs, passing, stalled } from "../plan/problem.ts";
+import { outlastFailover } from "./outlast-failover.ts";
 
 export type NetworkContext = ReconcileContext<NetworkResource>;
 type NetworkOutcome = Outcome<NetworkResource>;
@@ -37,6 +38,10 @@ const REQUEST_TIMEOUT_MS = 15_000;
 export const requestTimeoutMs = ({ spec }: NetworkResource): number =>
   parseDuration(spec.requestTimeout) ?? REQUEST_TIMEOUT_MS;
 
+/** Whether no controller answered. */
+export const isAway = (answer: { readonly problem?: NetworkProblem | undefined }): boolean =>
+  answer.problem?.reason === "ControllerUnavailable";
+
 /** Connects, looks whether the network can be used, and lets its resources use it or tells them why not. */
 export async function useNetwork(
   resource: NetworkResource,
@@ -49,7 +54,8 @@ export async function useNetwork(
   const settings = await settingsOf(resource, context);
   const connection = networks.prepare(ref, settings, connectionOptions(resource, access, context, times));
   if (isAskedFor(resource)) connection.retryLogin();
-  const probe = await probeNetwork(connection.client, { trust: access.trust, signal });
+  const look = () => probeNetwork(connection.client, { trust: access.trust, signal });
+  const probe = await outlastFailover(resource, look, isAway, signal);
   if (probe.problem === undefined) networks.use(ref);
   else suspend(resource, probe.problem, context);
   return probe;

@@ -140,6 +140,12 @@ describe("the controller's file", () => {
     expect(config.network.cycleSeconds).toBe(30);
   });
 
+  test("says for how long its controller serves on", () => {
+    const drainOf = (file: ControllerFile) => ("drainMs" in file ? file.drainMs : undefined);
+    expect(drainOf(render())).toBe(0);
+    expect(drainOf(withOverrides({ api: { drain: "2m" } }))).toBe(120_000);
+  });
+
   test("is the same for the same inputs, whatever their order", () => {
     const one = withOverrides({ network: { cycleSeconds: 30, minRouterCost: 1 }, log: { level: "warn" } });
     const other = withOverrides({ log: { level: "warn" }, network: { minRouterCost: 1, cycleSeconds: 30 } });

@@ -6,9 +6,9 @@ import { stringify } from "yaml";
 import { hashOf, isMap, mergePatch, sorted } from "../../../children/json-value.ts";
 import { PATHS } from "./names.ts";
 
-/** The controller's file, or what is wrong with it. */
+/** The controller's file, or what is wrong with it. `drainMs`: for so long the controller serves on after it was told to stop, milliseconds. */
 export type ControllerFile =
-  | { readonly text: string; readonly hash: string }
+  | { readonly text: string; readonly hash: string; readonly drainMs: number }
   | { readonly problem: { readonly reason: "InvalidConfig"; readonly message: string } };
 
 /** Settings that the operator decides: it could not reach the controller, or would lose its data, if they were others. */
@@ -65,14 +65,14 @@ export function renderControllerFile(managed: ManagedNetwork, o: FileParts): Con
     aliasDuplicateObjects: false,
   });
   try {
-    const { warnings } = readControllerConfig(text, "controller.yml", {});
+    const { config, warnings } = readControllerConfig(text, "controller.yml", {});
     const [unknown] = warnings.filter(({ path }) => path !== "");
     if (unknown !== undefined) return invalid(problemText(unknown, overrides));
+    return { text, hash: hashOf(text), drainMs: config.api.drain };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     return invalid(error.problems.map((problem) => problemText(problem, overrides)).join("; "));
   }
-  return { text, hash: hashOf(text) };
 }
 
 const problemText = ({ path, expected, found }: ConfigProblem, overrides: Json): string =>

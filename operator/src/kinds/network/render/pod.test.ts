@@ -154,6 +154,18 @@ describe("the pod of a managed controller", () => {
   });
 });
 
+describe("the time that a pod has to stop", () => {
+  // biome-ignore format: a table
+  test.each<[why: string, inputs: Partial<PodInputs>, seconds: number]>([
+    ["of a controller that stops at once", {}, 45],
+    ["of one that serves on first", { drainMs: 5_000 }, 50],
+    ["of one that serves on for a part of a second", { drainMs: 1_500 }, 47],
+    ["of one that serves on for as long as it may", { drainMs: 600_000 }, 645],
+  ])("is long enough %s", (_why, inputs, seconds) => {
+    expect(podOf({}, inputs).spec.terminationGracePeriodSeconds).toBe(seconds);
+  });
+});
+
 describe("the pods of controllers with a database by URL", () => {
   const database = { urlSecretRef: { name: "db", key: "uri" } };
   const setOf = (changes: Json, inputs: object = {}) => {

@@ -18,6 +18,8 @@ export interface PodInputs {
   readonly replicas?: number;
   /** Each controller has an address of its own: there are several, or were. */
   readonly hasOwnAddress?: boolean;
+  /** For so long a controller serves on after it was told to stop, milliseconds; 0 when absent. */
+  readonly drainMs?: number;
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -27,8 +29,8 @@ const CONTROLLER = "controller";
 const POD_NAME = "SALLYPORT_POD_NAME";
 /** Routers and clients have so much time to find a controller again before the next one is stopped. */
 const MIN_READY_SECONDS = 10;
-/** The controller stops everything within 20 s, and its PostgreSQL after it. */
-const GRACE_SECONDS = 45;
+/** After its drain the controller stops everything within 20 s, and its PostgreSQL after it. */
+const STOP_SECONDS = 45;
 
 const POD_SECURITY = {
   runAsNonRoot: true,
@@ -125,7 +127,7 @@ function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: Pod
     ],
   };
   return {
-    terminationGracePeriodSeconds: GRACE_SECONDS,
+    terminationGracePeriodSeconds: Math.ceil((inputs.drainMs ?? 0) / 1_000) + STOP_SECONDS,
     // A pod in the node's network would else ask the node's resolver, which knows no Service.
     dnsPolicy: fields.hostNetwork === true ? "ClusterFirstWithHostNet" : undefined,
     // Of a controller that is alone nothing is kept apart.
