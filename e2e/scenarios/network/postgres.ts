@@ -21,7 +21,7 @@ if (!fs.existsSync(rules) || !fs.readFileSync(rules, "utf8").includes("0.0.0.0")
   fs.appendFileSync(rules, "host all all 0.0.0.0/0 scram-sha-256\\n");
 }
 fs.chmodSync(data, 0o700);
-const settings = ["-c", "listen_addresses=*", "-c", "unix_socket_directories=/tmp"];
+const settings = ["listen_addresses=*", "unix_socket_directories=/tmp", "max_connections=200"].flatMap((each) => ["-c", each]);
 const server = spawn(bin + "/postgres", ["-D", data, ...settings], { stdio: "inherit" });
 process.on("SIGTERM", () => server.kill("SIGINT"));
 server.on("exit", (code) => process.exit(code ?? 1));`;
