@@ -115,6 +115,8 @@ async function changeAttribute({ at, seenBy, identities, times }: Scene, index: 
     answeredAt = performance.now();
     times.answered.push(answeredAt - sent);
   });
+  // A refusal ends the call at its end, and not the process while the other controller is asked.
+  answer.catch(() => undefined);
   while (index % LOOKED_FOR === 0) {
     const asked = performance.now();
     const { roleAttributes } = await seenBy.client.data<{ roleAttributes: string[] | null }>(get(path));

@@ -10,6 +10,7 @@ import type { TraceOf } from "./circuits/circuit-traces.ts";
 import { DynamicCosts } from "./circuits/costs.ts";
 import { Rerouter } from "./circuits/rerouter.ts";
 import { RouteExchange } from "./circuits/route-exchange.ts";
+import { StoreWait } from "./circuits/store-wait.ts";
 import { DataModelFeed, type DataModelValidation } from "./data-model/data-model-feed.ts";
 import { type EmitEvent, eventFields } from "./fabric-events.ts";
 import { Inspection, type InspectionRequest, type InspectionResult } from "./inspection.ts";
@@ -167,7 +168,8 @@ export class Fabric {
       reconnectGraceMs: options.reconnectGraceMs,
     });
     this.#dataModel = new DataModelFeed({ source: model.dataModel, model, log });
-    const circuitMessages = new CircuitMessages({ model, builder, circuits, access, exchange, emit, log });
+    const storeWait = new StoreWait(options);
+    const circuitMessages = new CircuitMessages({ model, builder, circuits, access, exchange, storeWait, emit, log });
     const reports = new CircuitReports({
       ...{ model, builder, circuits, adoption, ownership, replicas, exchange, rerouter, links, log },
     });

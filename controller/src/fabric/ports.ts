@@ -3,7 +3,8 @@
  *
  * The fabric owns everything that lives only as long as a control channel (connected routers, links, circuits, dynamic costs). Everything that
  * outlives one (routers, sessions, services, policies, terminators) belongs to the model, which implements {@link FabricModel}. Refusals that a router
- * or an SDK has to see are values ({@link Denial}); a rejected promise means that the store failed, and is shown to the router as an internal error.
+ * or an SDK has to see are values ({@link Denial}); a rejected promise means that the store failed. The router is told to try again later
+ * where that passes by itself ({@link isPassing}), and of an internal error otherwise.
  *
  * Source: docs/protocol/fabric.md.
  */
@@ -355,4 +356,9 @@ export interface FabricModel {
 /** True for the refusals among a model's answers. */
 export function isDenial(answer: object): answer is Denial {
   return "denied" in answer;
+}
+
+/** Does what rejected a call of the model pass by itself, as the end of an outage of the database does? Such errors have `isPassing`. */
+export function isPassing(error: unknown): boolean {
+  return error instanceof Error && "isPassing" in error && error.isPassing === true;
 }

@@ -13,7 +13,7 @@ import {
   RetryHint,
   type Underlay,
 } from "@sallyport/wire";
-import { type Denial, DenialCode } from "./ports.ts";
+import { type Denial, DenialCode, isPassing } from "./ports.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
 
 /**
@@ -74,12 +74,19 @@ export class EdgeRefusal extends Error {
     return new EdgeRefusal(DenialCode.Internal, BUSY, undefined, RetryHint.TooBusy);
   }
 
+  /** What a router is told of a failure that is no refusal. One that passes by itself says so, and to wait before the next try. */
+  static ofFailure(error: unknown): EdgeRefusal {
+    if (!isPassing(error)) return new EdgeRefusal(DenialCode.Internal);
+    return new EdgeRefusal(DenialCode.Internal, UNAVAILABLE, undefined, RetryHint.TooBusy);
+  }
+
   static of(denial: Denial): EdgeRefusal {
     return new EdgeRefusal(denial.denied, denial.message);
   }
 }
 
 const BUSY = "server too busy";
+const UNAVAILABLE = "the controller's database cannot be used at the moment, try again later";
 
 /** A fabric request is refused; the text goes into the Result. */
 export class FabricRefusal extends Error {
@@ -109,8 +116,8 @@ export function certificateAnswer(failure?: { code: string; message: string; cau
 }
 
 /**
- * Works on an edge request in `lane` and answers it: with what `work` returns, with the refusal it throws, or, for any other failure, with an internal error
- * that is logged. A full lane is answered as busy.
+ * Works on an edge request in `lane` and answers it: with what `work` returns, with the refusal it throws, or, for any other failure, with {@link EdgeRefusal.ofFailure}.
+ * It is logged. A full lane is answered as busy.
  */
 export function serveEdgeRequest(
   router: RouterConnection,
@@ -156,13 +163,21 @@ function serve(
 }
 
 function asEdgeRefusal(router: RouterConnection, { contentType }: Message, err: unknown): EdgeRefusal {
-  const fields = { routerId: router.id, contentType };
   if (err instanceof EdgeRefusal) {
+    const fields = { routerId: router.id, contentType };
     router.log.info({ ...fields, code: err.code, reason: err.message }, "a router's request was refused");
     return err;
   }
-  router.log.error({ ...fields, err }, "a router's request failed");
-  return new EdgeRefusal(DenialCode.Internal);
+  logFailure(router, contentType, err);
+  return EdgeRefusal.ofFailure(err);
+}
+
+/** The store says once that the database is away. */
+function logFailure(router: RouterConnection, contentType: number, err: unknown): void {
+  router.log[isPassing(err) ? "debug" : "error"](
+    { routerId: router.id, contentType, err },
+    "a router's request failed",
+  );
 }
 
 /** As {@link serveEdgeRequest} for fabric requests: `work` returns the text of the successful Result. */
@@ -177,9 +192,8 @@ export function serveFabricRequest(
       replyResult(router, message, true, await work());
     } catch (err) {
       const isRefusal = err instanceof FabricRefusal;
-      const { contentType } = message;
-      if (!isRefusal) router.log.error({ routerId: router.id, contentType, err }, "a router's request failed");
-      replyResult(router, message, false, isRefusal ? err.message : "internal error");
+      if (!isRefusal) logFailure(router, message.contentType, err);
+      replyResult(router, message, false, isRefusal ? err.message : EdgeRefusal.ofFailure(err).message);
     }
   }, message.body.length);
   if (!isTaken) reply(router, message, busyResult());

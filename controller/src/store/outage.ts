@@ -4,6 +4,8 @@ import { isSilence, reasonOf } from "./postgres/store-error.ts";
 /** The database cannot be reached, or has no room for another query in time. The query may be tried again later; its cause says why. */
 export class DatabaseUnavailableError extends Error {
   override name = "DatabaseUnavailableError";
+  /** It passes by itself, for those who do not know the store (`isPassing` in `fabric/ports.ts`). */
+  readonly isPassing = true;
 }
 
 /** Another controller may work on the database: this one has lost its lock, and takes it again or stops. */
@@ -18,6 +20,8 @@ export class NotHeldError extends DatabaseUnavailableError {
 /** The database ended a statement that took longer than it may, or waited too long for a lock. */
 export class StatementTimeoutError extends Error {
   override name = "StatementTimeoutError";
+  /** See {@link DatabaseUnavailableError.isPassing}. */
+  readonly isPassing = true;
 }
 
 /** What the operating system says of a server that is not there. */

@@ -15,7 +15,7 @@ import {
   ProtocolError,
 } from "@sallyport/wire";
 import type { EmitEvent } from "../fabric-events.ts";
-import { DenialCode, type FabricModel, isDenial, type SessionGrant } from "../ports.ts";
+import { DenialCode, type FabricModel, isDenial, isPassing, type SessionGrant } from "../ports.ts";
 import { EdgeRefusal, edgeError, reply, serveCircuitRequest } from "../requests.ts";
 import { onMessage, onRawMessage, read } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
@@ -25,6 +25,7 @@ import { type CircuitBuilder, CircuitError, type CircuitRequest } from "./circui
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import { type PeerData, withDialer } from "./peer-data.ts";
 import type { RouteExchange } from "./route-exchange.ts";
+import type { StoreWait } from "./store-wait.ts";
 
 interface CircuitMessagesParts {
   readonly model: Pick<FabricModel, "authorizeDial" | "authorizeService" | "authorizeTunnel">;
@@ -32,6 +33,7 @@ interface CircuitMessagesParts {
   readonly circuits: CircuitRegistry;
   readonly access: CircuitAccess;
   readonly exchange: RouteExchange;
+  readonly storeWait: StoreWait;
   readonly emit: EmitEvent;
   readonly log: Logger;
 }
@@ -137,13 +139,13 @@ export class CircuitMessages {
   }
 
   async #dialService(router: RouterConnection, dial: ServiceDial, requestedAt: number): Promise<Circuit> {
-    const { model, access } = this.#parts;
+    const { model, access, storeWait } = this.#parts;
     const { serviceId, identityId, apiSessionToken, instanceId, peerData } = dial;
     if (apiSessionToken === "") throw new EdgeRefusal(DenialCode.InvalidApiSession);
     const { id: routerId, checksPosture } = router;
     const claim = { serviceId, identityId, apiSessionToken, routerId, checksPosture };
     return access.whileTokenCounts(apiSessionToken, async () => {
-      const answer = await model.authorizeService(claim);
+      const answer = await storeWait.ask(routerId, () => model.authorizeService(claim));
       if (isDenial(answer)) throw EdgeRefusal.of(answer);
       // The token proves whose circuit it is; a router that says otherwise is wrong, or not what it should be.
       if (answer.identityId !== identityId) throw new EdgeRefusal(DenialCode.InvalidApiSession);
@@ -156,10 +158,11 @@ export class CircuitMessages {
   async #dial(router: RouterConnection, dial: SessionDial, requestedAt: number): Promise<Circuit> {
     if (dial.sessionToken === "") throw new EdgeRefusal(DenialCode.InvalidSession);
     const { sessionToken, apiSessionToken, instanceId, peerData } = dial;
-    const { model, access } = this.#parts;
+    const { model, access, storeWait } = this.#parts;
     return access.whileSessionLasts(dial, async () => {
       const { id: routerId, checksPosture } = router;
-      const answer = await model.authorizeDial({ sessionToken, apiSessionToken, routerId, checksPosture });
+      const claim = { sessionToken, apiSessionToken, routerId, checksPosture };
+      const answer = await storeWait.ask(routerId, () => model.authorizeDial(claim));
       if (isDenial(answer)) throw EdgeRefusal.of(answer);
       const { service, identityId: clientId } = answer;
       const grant = grantOf(answer);
@@ -172,7 +175,7 @@ export class CircuitMessages {
    * without one gets nothing.
    */
   #plainRequest(router: RouterConnection, body: ctrlPb.CircuitRequest, message: Message): void {
-    const { model, access, log } = this.#parts;
+    const { model, access, storeWait, log } = this.#parts;
     const at = body.service.indexOf("@");
     const instanceId = at < 0 ? "" : body.service.slice(0, at);
     const name = body.service.slice(at + 1);
@@ -182,7 +185,8 @@ export class CircuitMessages {
     const isTaken = router.parallelLane.offer(async () => {
       try {
         const circuit = await access.whileAllowed(async () => {
-          const grant = await model.authorizeTunnel({ routerId: router.id, service: { name }, type: "Dial" });
+          const claim = { routerId: router.id, service: { name }, type: "Dial" } as const;
+          const grant = await storeWait.ask(router.id, () => model.authorizeTunnel(claim));
           if (isDenial(grant)) throw EdgeRefusal.of(grant);
           const { service, identityId: clientId } = grant;
           const peerData = byteMap(body.peerData);
@@ -194,8 +198,10 @@ export class CircuitMessages {
         headers.setString(ControlHeader.CircuitSuccessAddress, circuit.route.ingressId);
         answer({ contentType: ControlType.CircuitSuccess, headers, body: Buffer.from(circuit.id) });
       } catch (error) {
-        if (!(error instanceof EdgeRefusal)) log.error({ routerId: router.id, err: error }, "a circuit request failed");
-        fail(error instanceof EdgeRefusal ? error.message : "internal error");
+        const isRefusal = error instanceof EdgeRefusal;
+        const level = isRefusal || isPassing(error) ? "debug" : "error";
+        log[level]({ routerId: router.id, err: error }, "a circuit request failed");
+        fail(isRefusal ? error.message : EdgeRefusal.ofFailure(error).message);
       }
     }, message.body.length);
     if (!isTaken) fail("server too busy");

@@ -13,7 +13,7 @@ import {
 } from "@sallyport/wire";
 import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricModel } from "../ports.ts";
-import { certificateAnswer, FabricRefusal, reply, serveFabricRequest, serveNotice } from "../requests.ts";
+import { certificateAnswer, EdgeRefusal, FabricRefusal, reply, serveFabricRequest, serveNotice } from "../requests.ts";
 import { AlertLimit, MAX_ALERTS_BYTES, routerAlerts } from "./alerts.ts";
 import type { IdentityConnections } from "./identity-connections.ts";
 import { MAX_FIELDS_OF_REPORTS, onMessage, onRawMessage } from "./inbound.ts";
@@ -197,7 +197,8 @@ export class RouterMessages {
     const { clientCertCsr: clientCsrPem, serverCertCsr: serverCsrPem, requireVerification } = body;
     const request = { fingerprint: fingerprintOf(router), clientCsrPem, serverCsrPem, requireVerification };
     const extension = await this.#parts.model.extendRouterCertificates(request).catch((error: unknown) => {
-      reply(router, message, certificateAnswer({ code: "RENEWAL_FAILED", message: "internal error" }));
+      const { message: reason } = EdgeRefusal.ofFailure(error);
+      reply(router, message, certificateAnswer({ code: "RENEWAL_FAILED", message: reason }));
       throw error;
     });
     if ("refused" in extension) {

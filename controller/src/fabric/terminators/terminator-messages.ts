@@ -20,6 +20,7 @@ import {
   DenialCode,
   type FabricModel,
   isDenial,
+  isPassing,
   type SessionGrant,
   type TerminatorOutcome,
   type TerminatorRecord,
@@ -291,8 +292,9 @@ export class TerminatorMessages {
           log.info({ routerId: router.id, code: err.code, reason: err.message }, "a terminator was refused");
           refuse(request.refused(err.code), err);
         } else {
-          log.error({ routerId: router.id, err }, "a terminator could not be stored; the router will try again");
-          refuse(FailedBusy, new EdgeRefusal(DenialCode.Internal));
+          const level = isPassing(err) ? "debug" : "error";
+          log[level]({ routerId: router.id, err }, "a terminator could not be stored; the router will try again");
+          refuse(FailedBusy, EdgeRefusal.ofFailure(err));
         }
       }
     }, message.body.length);

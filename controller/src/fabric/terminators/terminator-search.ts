@@ -1,5 +1,6 @@
 import type { Logger } from "@sallyport/wire";
 import type { DynamicCosts } from "../circuits/costs.ts";
+import { WaitingDials } from "../circuits/waiting-dials.ts";
 import { CircuitFailureCause } from "../fabric-events.ts";
 import type { Mesh } from "../links/mesh.ts";
 import type { FabricOptions } from "../options.ts";
@@ -9,8 +10,6 @@ import { type Choice, type ChoiceRequest, chooseTerminator } from "./terminator-
 
 /** How often a waiting dial looks for new terminators. */
 const READ_AGAIN_MS = 1_000;
-/** Dials of one router that wait at a time. They hold a place among its requests, and its other requests must not wait for them. */
-const MAX_PER_ROUTER = 500;
 
 interface TerminatorSearchParts {
   readonly model: Pick<FabricModel, "terminatorsOfService">;
@@ -27,8 +26,7 @@ interface TerminatorSearchParts {
  */
 export class TerminatorSearch {
   readonly #parts: TerminatorSearchParts;
-  /** Dials that wait, by their router. */
-  readonly #waiting = new Map<string, number>();
+  readonly #waiting = new WaitingDials();
 
   constructor(parts: TerminatorSearchParts) {
     this.#parts = parts;
@@ -41,9 +39,7 @@ export class TerminatorSearch {
     let terminators = await read();
     let choice = this.choose(request, terminators);
     if (choice.ok || !this.#mayReturn(request, choice.cause, terminators)) return choice;
-    const waiting = this.#waiting.get(request.from) ?? 0;
-    if (waiting >= MAX_PER_ROUTER) return choice;
-    this.#waiting.set(request.from, waiting + 1);
+    if (!this.#waiting.begin(request.from)) return choice;
     const { cause } = choice;
     log.debug({ serviceId: request.service.id, cause }, "a dial waits for routers and links to come back");
     const until = Math.min(waitUntil, performance.now() + options.returnWaitMs);
@@ -62,14 +58,8 @@ export class TerminatorSearch {
         if (choice.ok || leftMs <= 0 || !this.#mayReturn(request, choice.cause, terminators)) return choice;
       }
     } finally {
-      this.#waited(request.from);
+      this.#waiting.end(request.from);
     }
-  }
-
-  #waited(routerId: string): void {
-    const left = (this.#waiting.get(routerId) ?? 1) - 1;
-    if (left > 0) this.#waiting.set(routerId, left);
-    else this.#waiting.delete(routerId);
   }
 
   /** What a dial of this moment among these terminators comes to, without waiting for any of them. */
