@@ -250,16 +250,13 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
         const { id, body, whole, missing } = plan;
         await identify(id);
         if (observed === undefined) throw new TypeError(`a plan to change a ${noun} that was not found`);
-        // A replacement writes all fields, also those that the resource leaves to others: none of these may have changed since they were read.
-        const current = await this.#current(client, id, signal);
-        const now = planEntity(this.#kind, resource, surroundings, { ...observed, entity: current.entity });
-        if (now.action !== "patch" && now.action !== "adopt")
-          throw new ChangedMeanwhile(`the ${noun} ${whole.name} (${id}) was changed by another client`);
-        await this.#collection.replace(client, current.entity, now.whole, current.change);
+        const isChanged = await this.#change(client, resource, surroundings, observed, signal);
+        if (!isChanged) throw new ChangedMeanwhile(`the ${noun} ${whole.name} (${id}) was changed by another client`);
         // Some servers leave the checks of a policy as they were when other fields change, too: then they come second.
         const entity = await this.#byId(client, id, signal);
         const rest = entity && planEntity(this.#kind, resource, surroundings, { entity, by: "id" });
-        if (rest?.action === "patch") await this.#collection.replace(client, entity as Found, rest.whole, { signal });
+        if (entity !== undefined && rest?.action === "patch")
+          await this.#change(client, resource, surroundings, { entity, by: "id" }, signal);
         const fields = Object.keys(body).join(", ");
         const [reason, note] =
           plan.action === "adopt"
@@ -269,6 +266,26 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
         return { state: "synced", id, found, differences: [], missing };
       }
     }
+  }
+
+  /**
+   * Changes an entity that was found, as the resource wants it now. A replacement writes all fields, also those that the resource leaves to others: none of
+   * these may have changed since they were read.
+   * @returns false: there is nothing to change any more
+   * @throws ApiError 404 when it is gone, 412 when another client was faster
+   */
+  async #change(
+    client: ManagementClient,
+    resource: EntityResource<Spec>,
+    surroundings: Surroundings & More,
+    observed: Observed<Found>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { entity, change } = await this.#current(client, observed.entity.id, signal);
+    const now = planEntity(this.#kind, resource, surroundings, { ...observed, entity });
+    if (now.action !== "patch" && now.action !== "adopt") return false;
+    await this.#collection.replace(client, entity, now.whole, change);
+    return true;
   }
 
   /** @throws ApiError 404 when it is gone */

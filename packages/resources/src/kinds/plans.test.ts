@@ -300,3 +300,24 @@ describe("an entity whose resource is deleted", () => {
     expect(options).toMatchObject({ headers: { "if-match": '"1"' } });
   });
 });
+
+test("each of two replacements is made only of the version that was read", async () => {
+  const tags = tagsOf(OWNER);
+  let stored = { id: "s1", name: "sample", tags, roleAttributes: ["before"], encryptionRequired: true } as FoundEntity;
+  const conditions: unknown[] = [];
+  const collection = {
+    detail: async () => ({ data: stored, headers: { etag: `"${conditions.length}"` } }),
+    replace: async (_client: unknown, _found: unknown, body: object, { headers }: { headers?: object }) => {
+      conditions.push(headers);
+      // The first one is carried out in part only.
+      if (conditions.length > 1) stored = { ...stored, ...body };
+    },
+  } as unknown as Collection<object, FoundEntity>;
+  const reader = { byId: async () => stored } as unknown as EntityReader<FoundEntity>;
+  const sync = new EntitySync(PLANS.OverlayService as AnyKind, collection, reader);
+  const wanted = resource("OverlayService", { roleAttributes: ["after"] });
+  const o = { signal: new AbortController().signal, onIdentified: async () => {} };
+  const known = { id: "s1", wasObserved: false };
+  await sync.sync({} as ManagementClient, wanted, known, around(wanted.spec, "Global"), o);
+  expect(conditions).toEqual([{ "if-match": '"0"' }, { "if-match": '"1"' }]);
+});
