@@ -75,8 +75,7 @@ export class LocalOperations {
   }
 
   async #ask(what: string, contentType: number): Promise<string> {
-    const { reply } = await this.#parts.controllers.request(what, { contentType });
-    return textOf(reply);
+    return textOf(await this.#parts.controllers.repeatableRequest(what, { contentType }));
   }
 
   /** The controller answers with nothing but the end of the channel. */
