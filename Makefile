@@ -72,7 +72,7 @@ generate: $(INSTALLED) ## write the generated files
 test-mesh: $(INSTALLED) ## stop and restart links, routers and controller of a mesh and check that circuits lose nothing
 	@npm run --silent test:mesh -- $(FILES)
 
-soak: $(INSTALLED) ## inject random faults for MINUTES (10) from SEED into a network with CONTROLLERS (1 or 2); check checksums and memory (needs root and nft, else skipped with a message)
+soak: $(INSTALLED) ## inject random faults for MINUTES (10) from SEED into a network with CONTROLLERS (2, or 1); check checksums and memory (needs root and nft, else skipped with a message)
 	@npm run --silent soak -- $(FILES)
 
 test-peers: $(INSTALLED) ## test against OpenZiti's CLI, tunneler, router and controller (needs Go, else skipped with a message)

@@ -43,7 +43,7 @@ import { Random } from "./random.ts";
 const MINUTES = Number(process.env.MINUTES ?? 10);
 const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 1e9));
 /** Controllers on one database; one has its own. */
-const CONTROLLERS = Number(process.env.CONTROLLERS ?? 1);
+const CONTROLLERS = Number(process.env.CONTROLLERS ?? 2);
 const KIB = 1024;
 
 describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} minutes, seed ${SEED}`, () => {
