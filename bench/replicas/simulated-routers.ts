@@ -16,23 +16,33 @@ import { TerminatorValidators } from "../../router/src/control/terminators/termi
 import type { Heartbeats, Simulation } from "./simulation.ts";
 
 const LOOK_MS = 50;
+/** Routers that dial at the same time, of one process. */
+const AT_ONCE = 64;
 const log = silentLogger;
 
-const { config } = validateRouterConfig({
-  v: 3,
-  identity: { cert: "r.cert", key: "r.key", ca: "r.ca" },
-  ctrl: {},
-  edge: {},
-  listeners: [{ binding: "edge", address: "tls:127.0.0.1:0", options: { advertise: "localhost:3022" } }],
-});
+/** @param from address of this machine from which it dials */
+const configOf = (from: string) =>
+  validateRouterConfig({
+    v: 3,
+    identity: { cert: "r.cert", key: "r.key", ca: "r.ca" },
+    ctrl: { bind: from },
+    edge: {},
+    listeners: [{ binding: "edge", address: "tls:127.0.0.1:0", options: { advertise: "localhost:3022" } }],
+  }).config;
 
 /** One router. */
 class SimulatedRouter {
   readonly controllers: Controllers;
   readonly #model: DataModelSubscription;
+  readonly #ctrlPorts: readonly number[];
 
-  constructor(identity: Identity, ports: readonly number[], hosts: boolean) {
-    const controllers = controlChannels({ config, identity: { current: identity }, routerId: identity.id, log });
+  constructor(identity: Identity, from: string, { ctrlPorts, hosts }: Simulation) {
+    const controllers = controlChannels({
+      config: configOf(from),
+      identity: { current: identity },
+      routerId: identity.id,
+      log,
+    });
     this.controllers = controllers;
     this.#model = new DataModelSubscription({ controllers, log });
     this.#model.follow();
@@ -44,25 +54,38 @@ class SimulatedRouter {
     });
     const terminators = new TerminatorValidators({ controllers, log, onConfirmed: () => {}, onUnknown: () => {} });
     terminators.register("edge", () => ({ valid: hosts }));
-    controllers.setEndpoints(ports.map((port) => ({ protocol: "tls", host: "localhost", port })));
+    this.#ctrlPorts = ctrlPorts;
   }
 
-  get hasModel(): boolean {
-    return this.#model.position().index !== "0";
+  start(): void {
+    this.controllers.setEndpoints(this.#ctrlPorts.map((port) => ({ protocol: "tls", host: "localhost", port })));
+  }
+
+  /** Whether it has a channel to every controller and the data model. */
+  get isComplete(): boolean {
+    return this.#model.position().index !== "0" && this.controllers.all().length === this.#ctrlPorts.length;
   }
 }
 
 const [file = ""] = process.argv.slice(2);
-const { routers: enrolled, ctrlPorts, hosts } = JSON.parse(readFileSync(file, "utf8")) as Simulation;
+const simulation = JSON.parse(readFileSync(file, "utf8")) as Simulation;
 let lost = 0;
-const routers = enrolled.map((each) => new SimulatedRouter(identityFromPem(each), ctrlPorts, hosts));
+// Controllers limit what one address costs them, and routers have hosts of their own.
+const addressOf = (index: number): string => `127.1.${index >> 7}.${(index & 127) + 1}`;
+const routers = simulation.routers.map(
+  (each, index) => new SimulatedRouter(identityFromPem(each), addressOf(simulation.first + index), simulation),
+);
 for (const { controllers } of routers) controllers.onDisconnected(() => lost++);
 
 let wasComplete = false;
+let started = 0;
 setInterval(() => {
-  const isComplete = routers.every(
-    ({ controllers, hasModel }) => hasModel && controllers.all().length === ctrlPorts.length,
-  );
+  const isComplete = routers.every((router) => router.isComplete);
+  // Routers have processors of their own. If all of them dialled from this one at once, it would exceed the time limits of their dials.
+  const busy = routers.slice(0, started).filter((router) => !router.isComplete).length;
+  const next = routers.slice(started, started + Math.max(0, AT_ONCE - busy));
+  for (const router of next) router.start();
+  started += next.length;
   if (isComplete && !wasComplete) console.log(JSON.stringify({ complete: routers.length }));
   wasComplete = isComplete;
 }, LOOK_MS);

@@ -8,6 +8,8 @@ const PATIENCE_MS = 120_000;
 
 export interface Simulation {
   readonly routers: readonly EnrolledRouter[];
+  /** Number of the first router: each has a number and an address of its own. */
+  readonly first: number;
   readonly ctrlPorts: readonly number[];
   /** Whether the routers have the terminators that controllers ask for. */
   readonly hosts: boolean;
@@ -33,12 +35,13 @@ export class SimulatedProcesses {
   #programs: Program[] = [];
 
   /** @param processes among which the routers are divided */
-  constructor(folder: string, simulation: Simulation, processes: number) {
+  constructor(folder: string, simulation: Omit<Simulation, "first">, processes: number) {
     this.#folder = folder;
     const { routers } = simulation;
     const share = Math.ceil(routers.length / processes);
     this.#simulations = Array.from({ length: processes }, (_, index) => ({
       ...simulation,
+      first: index * share,
       routers: routers.slice(index * share, (index + 1) * share),
     }));
   }

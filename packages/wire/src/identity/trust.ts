@@ -1,4 +1,5 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
+import { BoundedMap } from "@sallyport/async";
 import { CertificateError, fingerprint, nameParts } from "./certificates.ts";
 import { x509 } from "./x509.ts";
 
@@ -180,12 +181,19 @@ function nameKey(name: string | undefined): string {
     .join("\n");
 }
 
-/** Path lengths of authorities, `undefined` for certificates that may not issue others: anchors are asked for with every search. */
-const pathLengths = new WeakMap<X509Certificate, number | undefined>();
+/** Authorities whose path lengths are remembered. */
+const MAX_PATH_LENGTHS = 1_000;
+
+/**
+ * Path lengths of authorities by SHA-256 fingerprint, `undefined` for certificates that may not issue others. Every peer presents the same intermediate ones, and
+ * reading one takes about a millisecond. Only anchors and certificates with a right signature come in.
+ */
+const pathLengths = new BoundedMap<string, number | undefined>(MAX_PATH_LENGTHS);
 
 function pathLengthOf(certificate: X509Certificate): number | undefined {
-  if (!pathLengths.has(certificate)) pathLengths.set(certificate, readPathLength(certificate));
-  return pathLengths.get(certificate);
+  const { fingerprint256 } = certificate;
+  if (!pathLengths.has(fingerprint256)) pathLengths.set(fingerprint256, readPathLength(certificate));
+  return pathLengths.get(fingerprint256);
 }
 
 function readPathLength(certificate: X509Certificate): number | undefined {
