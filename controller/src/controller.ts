@@ -264,7 +264,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       controllerId: pki.controllerId,
       db: store.db,
       changes: store.changes,
-      ...{ fabric, network },
+      ...{ fabric, network, replicas },
       model: fabricModel,
       dispatcher: events.dispatcher,
       ...(store.replica.isShared && { events: new NetworkEvents(calls, events.dispatcher, log) }),

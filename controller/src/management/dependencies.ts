@@ -3,6 +3,7 @@ import type { Kysely } from "kysely";
 import type { Dispatcher } from "../events/dispatcher.ts";
 import type { Fabric } from "../fabric/fabric.ts";
 import type { FabricModel } from "../fabric/ports.ts";
+import type { ReplicaSet } from "../model/replica/replica-set.ts";
 import type { NetworkEvents } from "../replicas/network-events.ts";
 import type { WholeNetwork } from "../replicas/whole-network.ts";
 import type { ChangeLog } from "../store/changes/change-log.ts";
@@ -15,6 +16,8 @@ export interface ManagementParts {
   readonly fabric: Fabric;
   /** What all controllers of the network know and do. */
   readonly network: WholeNetwork;
+  /** The controllers of the network. */
+  readonly replicas: ReplicaSet;
   readonly model: Pick<FabricModel, "quiesceRouter" | "dequiesceRouter" | "deleteRouter" | "deleteUnchanged">;
   readonly dispatcher: Dispatcher;
   /** Events of the other controllers; undefined for one that has no others. */

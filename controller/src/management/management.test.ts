@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import {
+  ClusterHeader,
   ControlType,
   ctrlPb,
   decodeControl,
@@ -17,6 +18,7 @@ import { Dispatcher } from "../events/dispatcher.ts";
 import { DataModelTooLargeError } from "../fabric/data-model/data-model-source.ts";
 import { TestFabric } from "../fabric/testing/test-fabric.ts";
 import { get, split, startTestApi, type TestApi } from "../http/testing/test-api.ts";
+import { ChangingReplicas, testReplica } from "../model/testing/changing-replicas.ts";
 import { WholeNetwork } from "../replicas/whole-network.ts";
 import { testStore } from "../store/testing/test-store.ts";
 import { Management } from "./management.ts";
@@ -25,6 +27,7 @@ import { ManagementClient, type ManagementClientOptions } from "./testing/manage
 let database: Awaited<ReturnType<typeof testStore>>;
 let fabric: TestFabric;
 let dispatcher: Dispatcher;
+let replicas: ChangingReplicas;
 let management: Management;
 let api: TestApi;
 let admin: ManagementClient;
@@ -39,6 +42,7 @@ afterAll(async () => {
 beforeEach(async () => {
   fabric = await TestFabric.start();
   dispatcher = new Dispatcher({ sourceId: "ctrl1", log: silentLogger });
+  replicas = new ChangingReplicas([testReplica("ctrl1")]);
   management = new Management({
     controllerId: "ctrl1",
     db: database.store.db,
@@ -46,6 +50,7 @@ beforeEach(async () => {
     fabric: fabric.fabric,
     network: new WholeNetwork(fabric.fabric),
     model: fabric.model,
+    replicas,
     dispatcher,
     snapshot: async () => "/var/backups/one",
     dataModelProblems: async () => ["service s is stale"],
@@ -234,6 +239,38 @@ describe("requests about routers", () => {
       ok: false,
       text: expect.stringContaining("SERVER_NOT_RUNNING_IN_HA_MODE"),
     });
+  });
+
+  it("names the controllers beside it, removes one, and says how the rest is done", async () => {
+    replicas.isShared = true;
+    replicas.set([testReplica("c1", 1, { leads: true }), testReplica("c2", 2, { isLive: false })]);
+    const { contentType, body } = await admin.request({ contentType: ManagementType.ClusterListMembers });
+    expect(contentType).toBe(ManagementType.ClusterMembers);
+    const common = { version: "v1.6.20", isVoter: true };
+    expect(decodeControl(mgmtPb.ClusterMembersSchema, body).members).toMatchObject([
+      { ...common, id: "c1", address: "tls:localhost:1", isLeader: true, isConnected: true },
+      { ...common, id: "c2", address: "tls:localhost:2", isLeader: false, isConnected: false },
+    ]);
+    const remove = (id: string) => ({
+      contentType: ManagementType.ClusterRemoveMember,
+      headers: new Headers().setString(ClusterHeader.MemberId, id),
+    });
+    expect(await admin.result(remove("c2"))).toEqual({ ok: true, text: "controller c2 was removed" });
+    expect(replicas.removed).toEqual(["c2"]);
+    expect(await admin.result(remove("c1"))).toEqual({
+      ok: false,
+      text: "ENTITY_CAN_NOT_BE_DELETED: controller c1 runs: stop it first, then remove it",
+    });
+    for (const type of [
+      "AddMember",
+      "TransferLeadership",
+      "Init",
+      "InitFromDatabase",
+      "RestoreFromDatabase",
+    ] as const) {
+      const { ok, text } = await admin.result({ contentType: ManagementType[`Cluster${type}`] });
+      expect([ok, text], type).toEqual([false, expect.stringMatching(/^NOT_IMPLEMENTED: .*(start|stop|restore)/)]);
+    }
   });
 
   it("traces its control channels, and passes on what routers trace", async () => {

@@ -9,6 +9,7 @@ import {
 } from "@sallyport/wire";
 import { WebSocketServer } from "ws";
 import type { Upgrade, UpgradedBy } from "../http/upgrade.ts";
+import { clusterRequests } from "./cluster-requests.ts";
 import type { ManagementParts } from "./dependencies.ts";
 import { EventStreams } from "./event-streams.ts";
 import { routerRequests } from "./router-requests.ts";
@@ -58,7 +59,7 @@ export class Management implements Upgrade {
       ...this.#traces.requests(),
       [ManagementType.InspectRequest, (message, channel) => this.#inspect(message, channel)],
       ...routerRequests(parts),
-      ...clusterRequests(),
+      ...clusterRequests(parts),
       terminators(parts),
       routerLinks(parts),
       sdkTerminators(parts),
@@ -130,20 +131,4 @@ function controllerDialers(): [number, ManagementHandler] {
   const response = { success: false, message: "controllers of Sallyport do not dial routers", count: 0n };
   const body = encodeControl(mgmtPb.ValidateResponseSchema, response);
   return [type, (message, channel) => channel.reply(message, { contentType: type + ValidationReply.response, body })];
-}
-
-const NOT_CLUSTERED = "SERVER_NOT_RUNNING_IN_HA_MODE: this controller runs on its own, it is not part of a cluster";
-
-/** There is one controller: it refuses every request about others. */
-function clusterRequests(): [number, ManagementHandler][] {
-  const types = [
-    ManagementType.ClusterListMembers,
-    ManagementType.ClusterAddMember,
-    ManagementType.ClusterRemoveMember,
-    ManagementType.ClusterTransferLeadership,
-    ManagementType.ClusterInitFromDatabase,
-    ManagementType.ClusterInit,
-    ManagementType.ClusterRestoreFromDatabase,
-  ];
-  return types.map((type) => [type, (message, channel) => channel.replyResult(message, false, NOT_CLUSTERED)]);
 }

@@ -31,6 +31,7 @@ beforeAll(async () => {
   management = new Management({
     ...{ controllerId: "ctrl1", db: c.ctx.store.db, changes: c.ctx.store.changes },
     ...{ fabric: fabric.fabric, network: new WholeNetwork(fabric.fabric), model: fabric.model },
+    replicas: c.replicas,
     dispatcher: new Dispatcher({ sourceId: "ctrl1", log: silentLogger }),
     snapshot: async () => "",
     dataModelProblems: async () => [],

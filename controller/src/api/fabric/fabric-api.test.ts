@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { testReplica } from "../../model/testing/changing-replicas.ts";
 import { startFabricClient } from "../testing/fabric-client.ts";
 
 const FINGERPRINT = "aa".repeat(20);
@@ -61,6 +62,32 @@ describe("the Fabric API", () => {
       expect([answer.status, answer.json.error.code]).toEqual([400, "SERVER_NOT_RUNNING_IN_HA_MODE"]);
     }
     expect((await call("POST", "/cluster/add-member", {})).json.error.code).toBe("COULD_NOT_VALIDATE");
+  });
+
+  test("several controllers are one, from which a controller that is gone can be removed", async () => {
+    const { replicas } = controller;
+    const before = replicas.replicas();
+    replicas.isShared = true;
+    replicas.set([testReplica("c1", 1, { leads: true }), testReplica("c2", 2, { isLive: false })]);
+    const member = { version: "v1.6.20", voter: true };
+    expect((await call("GET", "/cluster/list-members")).json.data).toEqual([
+      { ...member, id: "c1", address: "tls:localhost:1", leader: true, connected: true },
+      { ...member, id: "c2", address: "tls:localhost:2", leader: false, connected: false },
+    ]);
+    expect((await call("POST", "/cluster/remove-member", { id: "c2" })).status).toBe(200);
+    expect(replicas.removed).toEqual(["c2"]);
+    const live = await call("POST", "/cluster/remove-member", { id: "c1" });
+    expect([live.status, live.json.error.cause.message]).toEqual([400, expect.stringContaining("stop it first")]);
+    for (const [path, body] of [
+      ["add-member", { address: "tls:a:1", isVoter: true }],
+      ["transfer-leadership", {}],
+    ] as const) {
+      const answer = await call("POST", `/cluster/${path}`, body);
+      expect([answer.status, answer.json.error.code]).toEqual([501, "NOT_IMPLEMENTED"]);
+      expect(answer.json.error.cause.message).toMatch(/start it|stop the one/);
+    }
+    replicas.isShared = false;
+    replicas.set(before);
   });
 });
 

@@ -1,5 +1,5 @@
 import {
-  apiError,
+  type clusterMember,
   type fabricOperations,
   type inspectResponse,
   notFound,
@@ -9,6 +9,8 @@ import {
 import type { z } from "zod";
 import type { InspectionResult } from "../../fabric/inspection.ts";
 import type { ApiHandlers } from "../../http/context.ts";
+import { Membership } from "../../model/replica/membership.ts";
+import type { Replica } from "../../model/replica/replica-set.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { detail } from "../lists/listing.ts";
 import { entityLists, renderRouter, renderService, renderTerminators } from "./entities.ts";
@@ -20,9 +22,7 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
   const { db } = deps.ctx.store;
   const lists = entityLists(deps);
   let document: string | undefined;
-  const notClustered = async (): Promise<never> => {
-    throw apiError("SERVER_NOT_RUNNING_IN_HA_MODE");
-  };
+  const membership = new Membership(deps.ctx.replicas);
   /** A router has to connect again when its certificate is replaced. */
   const updateRouter = async (id: string, change: Parameters<typeof model.routers.update>[1]) => {
     const before = await model.routers.get(db, id);
@@ -100,11 +100,20 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
 
     inspect: async ({ body }) => ({ data: inspectionResponse(await network.inspect(body)) }),
 
-    clusterListMembers: notClustered,
-    clusterAddMember: notClustered,
-    clusterRemoveMember: notClustered,
-    clusterTransferLeadership: notClustered,
+    clusterListMembers: async () => ({ data: membership.members().map(renderMember) }),
+    clusterAddMember: async () => {
+      throw membership.refusal("add");
+    },
+    clusterRemoveMember: ({ body }) => membership.remove(body.id),
+    clusterTransferLeadership: async () => {
+      throw membership.refusal("lead");
+    },
   };
+}
+
+/** Every controller may lead, so each counts as a voter. */
+function renderMember({ id, ctrlAddress, version, isLive, leads }: Replica): z.input<typeof clusterMember> {
+  return { id, address: ctrlAddress, version, connected: isLive, leader: leads, voter: true };
 }
 
 /** JSON objects and lists in values become structured; an empty list becomes null. */

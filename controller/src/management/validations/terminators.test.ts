@@ -32,6 +32,7 @@ beforeEach(async () => {
     fabric: net.fabric,
     network: new WholeNetwork(net.fabric),
     model: c.fabricModel,
+    replicas: c.replicas,
     dispatcher: new Dispatcher({ sourceId: "ctrl1", log: silentLogger }),
     snapshot: async () => "",
     dataModelProblems: async () => [],

@@ -1,10 +1,12 @@
+import { notFound } from "@sallyport/api";
 import { Listeners, SerialQueue } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { loggedWrite } from "../../store/changes/logged-write.ts";
 import { DatabaseUnavailableError } from "../../store/outage.ts";
+import { QUIET_MS } from "../../store/upgrade/migrate.ts";
 import type { Db, ModelStore } from "../context.ts";
-import type { Replica, ReplicaSet } from "./replica-set.ts";
+import { type Replica, type ReplicaRecord, type ReplicaSet, stillRuns } from "./replica-set.ts";
 
 /** How often a process looks whether the others run, and whether its own record is still right. */
 const LOOK_MS = 1_000;
@@ -15,12 +17,10 @@ const FORGET = sql`interval '10 minutes'`;
 /** Name of the setting that numbers the set. */
 const SETTING = "replica-set";
 
-interface Record extends Omit<Replica, "isLive"> {}
-
 interface SharedReplicasParts {
   readonly store: Pick<ModelStore, "db" | "changes" | "replica">;
   /** This process's record now: its certificate may be renewed. */
-  readonly own: () => Record;
+  readonly own: () => ReplicaRecord;
   /** Removes what else is kept of a process that is a member no more. */
   readonly forget?: (trx: Db, id: string) => Promise<unknown>;
   /** How often the leader notes which processes run; default once a minute. */
@@ -33,14 +33,14 @@ interface SharedReplicasParts {
  */
 export class SharedReplicas implements ReplicaSet {
   readonly #store: SharedReplicasParts["store"];
-  readonly #own: () => Record;
+  readonly #own: () => ReplicaRecord;
   readonly #forget: SharedReplicasParts["forget"];
   readonly #log: Logger;
   readonly #seenEveryMs: number;
   readonly #listeners = new Listeners();
   readonly #work = new SerialQueue();
   readonly #stops: (() => void)[] = [];
-  #records: readonly Record[] = [];
+  #records: readonly ReplicaRecord[] = [];
   #index = 0n;
   #registered = "";
   #live = "";
@@ -65,7 +65,8 @@ export class SharedReplicas implements ReplicaSet {
 
   replicas(): readonly Replica[] {
     const live = this.#liveIds();
-    return this.#records.map((record) => ({ ...record, isLive: live.has(record.id) }));
+    const leader = this.#leaderId();
+    return this.#records.map((record) => ({ ...record, isLive: live.has(record.id), leads: record.id === leader }));
   }
 
   get index(): bigint {
@@ -74,6 +75,25 @@ export class SharedReplicas implements ReplicaSet {
 
   get isLeader(): boolean {
     return this.#store.replica.isLeader;
+  }
+
+  get isShared(): boolean {
+    return this.#store.replica.isShared;
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#work.run(async () => {
+      await this.#store.db.transaction().execute(async (trx) => {
+        const { rows: leases } = await sql`
+          SELECT FROM replica_lease WHERE replica_id = ${id} AND until > clock_timestamp()`.execute(trx);
+        if (leases.length > 0 || id === this.#own().id) {
+          throw stillRuns(id);
+        }
+        if ((await this.#removeRows(trx, sql`id = ${id}`)).length === 0) throw notFound("controller", id);
+      });
+      await this.#read();
+    });
+    this.#log.info({ replica: id }, "a controller was removed from the set by an administrator");
   }
 
   onChange(listener: () => void): () => void {
@@ -87,6 +107,11 @@ export class SharedReplicas implements ReplicaSet {
 
   #liveIds(): Set<string> {
     return new Set([this.#own().id, ...this.#store.replica.others.map(({ replicaId }) => replicaId)]);
+  }
+
+  #leaderId(): string | undefined {
+    const { isLeader, others } = this.#store.replica;
+    return isLeader ? this.#own().id : others.find(({ leads }) => leads)?.replicaId;
   }
 
   #follow(): void {
@@ -166,20 +191,27 @@ export class SharedReplicas implements ReplicaSet {
     const { leaderDb } = this.#store.replica;
     await sql`UPDATE replica SET seen_at = now() WHERE id = ANY (${[...this.#liveIds()]}::text[])`.execute(leaderDb);
     await leaderDb.transaction().execute(async (trx) => {
-      const rows = await loggedWrite(
-        trx,
-        sql`WITH gone AS (DELETE FROM replica WHERE seen_at < now() - ${FORGET} RETURNING id)`,
-        { changes: [{ kind: "replica", op: "delete", of: "gone" }], answer: sql<{ id: string }>`SELECT id FROM gone` },
-      );
-      if (rows.length === 0) return;
-      for (const { id } of rows) await this.#forget?.(trx, id);
-      await nextSet(trx);
-      this.#log.info(
-        { replicas: rows.map(({ id }) => id) },
-        "controllers that have not run for long were removed from the set",
-      );
+      const ids = await this.#removeRows(trx, sql`seen_at < now() - ${FORGET}`);
+      if (ids.length === 0) return;
+      this.#log.info({ replicas: ids }, "controllers that have not run for long were removed from the set");
     });
     this.#seenAt = performance.now();
+  }
+
+  /** Removes processes from the set, with all that is kept of them. @returns their ids */
+  async #removeRows(trx: Db, which: RawBuilder<unknown>): Promise<string[]> {
+    // A process counts for the schema for a while after its lease has run out: such a lease stays.
+    const rows = await loggedWrite(
+      trx,
+      sql`WITH gone AS (DELETE FROM replica WHERE ${which} RETURNING id),
+        leases AS (DELETE FROM replica_lease WHERE replica_id IN (SELECT id FROM gone)
+          AND until < clock_timestamp() - make_interval(secs => ${QUIET_MS / 1_000}))`,
+      { changes: [{ kind: "replica", op: "delete", of: "gone" }], answer: sql<{ id: string }>`SELECT id FROM gone` },
+    );
+    const ids = rows.map(({ id }) => id);
+    for (const id of ids) await this.#forget?.(trx, id);
+    if (ids.length > 0) await nextSet(trx);
+    return ids;
   }
 
   async #read(): Promise<void> {
@@ -198,6 +230,8 @@ export class SharedReplicas implements ReplicaSet {
       ...{ version: row.version, startedAt: row.started_at },
     }));
     this.#index = BigInt(numbered.rows[0]?.index ?? 0);
+    // It was removed while it stood still, or was cut off from the database: it comes back with the next look.
+    if (!this.#records.some(({ id }) => id === this.#own().id)) this.#registered = "";
     this.#listeners.emit();
   }
 }

@@ -1,5 +1,5 @@
 import { Listeners } from "@sallyport/async";
-import type { Replica, ReplicaSet } from "../replica/replica-set.ts";
+import { type Replica, type ReplicaSet, stillRuns } from "../replica/replica-set.ts";
 
 /** Processes that come and go as a test says. */
 export class ChangingReplicas implements ReplicaSet {
@@ -7,6 +7,9 @@ export class ChangingReplicas implements ReplicaSet {
   #replicas: readonly Replica[];
   #index = 0n;
   #isLeader = true;
+  isShared = false;
+  /** Ids of those that were to be removed. */
+  readonly removed: string[] = [];
 
   constructor(replicas: readonly Replica[] = []) {
     this.#replicas = replicas;
@@ -34,6 +37,11 @@ export class ChangingReplicas implements ReplicaSet {
     this.#listeners.emit();
   }
 
+  async remove(id: string): Promise<void> {
+    if (this.#replicas.some((replica) => replica.id === id && replica.isLive)) throw stillRuns(id);
+    this.removed.push(id);
+  }
+
   lead(isLeader: boolean): void {
     this.#isLeader = isLeader;
     this.#listeners.emit();
@@ -45,6 +53,6 @@ export function testReplica(id: string, port = 1280, extra: Partial<Replica> = {
   const address = `localhost:${port}`;
   return {
     ...{ id, apiAddress: address, ctrlAddress: `tls:${address}`, fingerprint: "", version: "v1.6.20" },
-    ...{ startedAt: new Date(0), isLive: true, ...extra },
+    ...{ startedAt: new Date(0), isLive: true, leads: false, ...extra },
   };
 }

@@ -7,6 +7,8 @@ export interface OtherReplica {
   readonly replicaId: string;
   /** Program, host and process number. */
   readonly name: string;
+  /** Did it lead when its lease was last seen? */
+  readonly leads: boolean;
 }
 
 interface Known extends OtherReplica {
@@ -55,7 +57,7 @@ export class Spread {
    */
   heardOf(instance: string, count: number): boolean {
     if (this.#known.has(instance)) return false;
-    this.#known.set(instance, { instance, replicaId: "", name: "", seen: count, since: this.#looks });
+    this.#known.set(instance, { instance, replicaId: "", name: "", leads: false, seen: count, since: this.#looks });
     return true;
   }
 

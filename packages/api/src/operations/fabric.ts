@@ -87,13 +87,19 @@ export const fabricOperations = {
 
   inspect: bare("POST", "/inspections", "admin", json(inspectRequest), inspectResponse, "Ask routers about themselves"),
 
-  clusterListMembers: wholeList("/cluster/list-members", "admin", clusterMember, "Members of a cluster", singleOnly),
+  clusterListMembers: wholeList(
+    "/cluster/list-members",
+    "admin",
+    clusterMember,
+    "Controllers of the network",
+    singleOnly,
+  ),
   clusterAddMember: action(
     "POST",
     "/cluster/add-member",
     "admin",
     json(clusterMemberAdd),
-    "Add a controller",
+    "Add a controller: always refused, it joins by itself",
     singleOnly,
   ),
   clusterRemoveMember: action(
@@ -101,15 +107,15 @@ export const fabricOperations = {
     "/cluster/remove-member",
     "admin",
     json(clusterMemberRemove),
-    "Remove a controller",
-    singleOnly,
+    "Remove a controller that is gone for good",
+    { errors: [...singleOnly.errors, 404] },
   ),
   clusterTransferLeadership: action(
     "POST",
     "/cluster/transfer-leadership",
     "admin",
     json(clusterTransferLeadership),
-    "Make another controller the leader",
+    "Make another controller the leader: always refused, it leads when the leader is stopped",
     singleOnly,
   ),
 };

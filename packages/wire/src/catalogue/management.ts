@@ -19,6 +19,7 @@ export const ManagementType = {
   DequiesceRouter: 10078,
   DecommissionRouter: 10079,
   ClusterListMembers: 10080,
+  ClusterMembers: 10081,
   ClusterAddMember: 10082,
   ClusterRemoveMember: 10083,
   ClusterTransferLeadership: 10084,
@@ -48,4 +49,10 @@ export const ManagementHeader = {
   ControllerId: 12,
   /** Ours: which router a request to one is for. */
   RouterId: 13,
+} as const;
+
+/** Headers of requests about members of a cluster, which number theirs as the requests to a local agent do. */
+export const ClusterHeader = {
+  /** Text: the member that is meant. */
+  MemberId: 10,
 } as const;

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file mgmt.proto.
  */
 export const file_mgmt: GenFile = /*@__PURE__*/
-  fileDesc("CgptZ210LnByb3RvEg5zYWxseXBvcnQubWdtdCJ3ChNTdHJlYW1UcmFjZXNSZXF1ZXN0EhMKC2lzX2ZpbHRlcmVkGAEgASgIEjQKC2ZpbHRlcl90eXBlGAIgASgOMh8uc2FsbHlwb3J0Lm1nbXQuVHJhY2VGaWx0ZXJUeXBlEhUKDWNvbnRlbnRfdHlwZXMYAyADKAUirAEKClRyYWNlRXZlbnQSEQoJdGltZXN0YW1wGAEgASgDEhAKCGlkZW50aXR5GAIgASgJEg8KB2NoYW5uZWwYAyABKAkSDQoFaXNfcngYBCABKAgSFAoMY29udGVudF90eXBlGAUgASgFEhAKCHNlcXVlbmNlGAYgASgFEhEKCXJlcGx5X2ZvchgHIAEoBRIOCgZsZW5ndGgYCCABKAUSDgoGZGVjb2RlGAkgASgMIm8KDENoYW5uZWxTdGF0ZRIRCgl0aW1lc3RhbXAYASABKAMSEAoIaWRlbnRpdHkYAiABKAkSDwoHY2hhbm5lbBgDIAEoCRIRCgljb25uZWN0ZWQYBCABKAgSFgoOcmVtb3RlX2FkZHJlc3MYBSABKAkiWQoaVG9nZ2xlQ2lyY3VpdFRyYWNlc1JlcXVlc3QSDgoGZW5hYmxlGAEgASgIEhUKDXNlcnZpY2VfcmVnZXgYAiABKAkSFAoMY2xpZW50X3JlZ2V4GAMgASgJIj0KDkluc3BlY3RSZXF1ZXN0EhEKCWFwcF9yZWdleBgBIAEoCRIYChByZXF1ZXN0ZWRfdmFsdWVzGAIgAygJIp8BCg9JbnNwZWN0UmVzcG9uc2USDwoHc3VjY2VzcxgBIAEoCBIOCgZlcnJvcnMYAiADKAkSNQoGdmFsdWVzGAMgAygLMiUuc2FsbHlwb3J0Lm1nbXQuSW5zcGVjdFJlc3BvbnNlLlZhbHVlGjQKBVZhbHVlEg4KBmFwcF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEg0KBXZhbHVlGAMgASgJIkEKGlZhbGlkYXRlVGVybWluYXRvcnNSZXF1ZXN0Eg4KBmZpbHRlchgBIAEoCRITCgtmaXhfaW52YWxpZBgCIAEoCCJDChBWYWxpZGF0ZVJlc3BvbnNlEg8KB3N1Y2Nlc3MYASABKAgSDwoHbWVzc2FnZRgCIAEoCRINCgVjb3VudBgDIAEoBCIoChZWYWxpZGF0ZVJvdXRlcnNSZXF1ZXN0Eg4KBmZpbHRlchgBIAEoCSJbCh5WYWxpZGF0ZVJvdXRlckRhdGFNb2RlbFJlcXVlc3QSFQoNcm91dGVyX2ZpbHRlchgBIAEoCRIVCg12YWxpZGF0ZV9jdHJsGAIgASgIEgsKA2ZpeBgDIAEoCCKSAgoQVGVybWluYXRvckRldGFpbBIVCg10ZXJtaW5hdG9yX2lkGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAkSFAoMc2VydmljZV9uYW1lGAMgASgJEhEKCXJvdXRlcl9pZBgEIAEoCRITCgtyb3V0ZXJfbmFtZRgFIAEoCRIPCgdiaW5kaW5nGAYgASgJEg8KB2FkZHJlc3MYByABKAkSDwoHaG9zdF9pZBgIIAEoCRITCgtjcmVhdGVfZGF0ZRgJIAEoCRIuCgVzdGF0ZRgKIAEoDjIfLnNhbGx5cG9ydC5tZ210LlRlcm1pbmF0b3JTdGF0ZRINCgVmaXhlZBgLIAEoCBIOCgZkZXRhaWwYDCABKAki8AIKEVJvdXRlckxpbmtEZXRhaWxzEhEKCXJvdXRlcl9pZBgBIAEoCRITCgtyb3V0ZXJfbmFtZRgCIAEoCRIYChB2YWxpZGF0ZV9zdWNjZXNzGAMgASgIEg8KB21lc3NhZ2UYBCABKAkSPAoMbGlua19kZXRhaWxzGAUgAygLMiYuc2FsbHlwb3J0Lm1nbXQuUm91dGVyTGlua0RldGFpbHMuTGluaxrJAQoETGluaxIPCgdsaW5rX2lkGAEgASgJEi0KCmN0cmxfc3RhdGUYAiABKA4yGS5zYWxseXBvcnQubWdtdC5MaW5rU3RhdGUSLwoMcm91dGVyX3N0YXRlGAMgASgOMhkuc2FsbHlwb3J0Lm1nbXQuTGlua1N0YXRlEhYKDmRlc3RfY29ubmVjdGVkGAQgASgIEhAKCGlzX3ZhbGlkGAUgASgIEhYKDmRlc3Rfcm91dGVyX2lkGAYgASgJEg4KBmRpYWxlZBgHIAEoCCL7AgoYUm91dGVyVGVybWluYXRvcnNEZXRhaWxzEhEKCXJvdXRlcl9pZBgBIAEoCRITCgtyb3V0ZXJfbmFtZRgCIAEoCRIYChB2YWxpZGF0ZV9zdWNjZXNzGAMgASgIEg8KB21lc3NhZ2UYBCABKAkSRAoHZGV0YWlscxgFIAMoCzIzLnNhbGx5cG9ydC5tZ210LlJvdXRlclRlcm1pbmF0b3JzRGV0YWlscy5UZXJtaW5hdG9yGsUBCgpUZXJtaW5hdG9yEhUKDXRlcm1pbmF0b3JfaWQYASABKAkSMwoKY3RybF9zdGF0ZRgCIAEoDjIfLnNhbGx5cG9ydC5tZ210LlRlcm1pbmF0b3JTdGF0ZRIUCgxyb3V0ZXJfc3RhdGUYAyABKAkSEAoIaXNfdmFsaWQYBCABKAgSGAoQb3BlcmF0aW9uX2FjdGl2ZRgFIAEoCBITCgtjcmVhdGVfdGltZRgGIAEoCRIUCgxsYXN0X2F0dGVtcHQYByABKAkiggEKEENvbXBvbmVudERldGFpbHMSFgoOY29tcG9uZW50X3R5cGUYASABKAkSFAoMY29tcG9uZW50X2lkGAIgASgJEhYKDmNvbXBvbmVudF9uYW1lGAMgASgJEhgKEHZhbGlkYXRlX3N1Y2Nlc3MYBCABKAgSDgoGZXJyb3JzGAUgAygJIp4EChRSb3V0ZXJDaXJjdWl0RGV0YWlscxIRCglyb3V0ZXJfaWQYASABKAkSEwoLcm91dGVyX25hbWUYAiABKAkSGAoQdmFsaWRhdGVfc3VjY2VzcxgDIAEoCBIPCgdtZXNzYWdlGAQgASgJEkIKB2RldGFpbHMYBSADKAsyMS5zYWxseXBvcnQubWdtdC5Sb3V0ZXJDaXJjdWl0RGV0YWlscy5EZXRhaWxzRW50cnkakAIKB0NpcmN1aXQSEgoKY2lyY3VpdF9pZBgBIAEoCRIXCg9taXNzaW5nX2luX2N0cmwYAiABKAgSHAoUbWlzc2luZ19pbl9mb3J3YXJkZXIYAyABKAgSFwoPbWlzc2luZ19pbl9lZGdlGAQgASgIEhYKDm1pc3NpbmdfaW5fc2RrGAUgASgIElQKDGRlc3RpbmF0aW9ucxgGIAMoCzI+LnNhbGx5cG9ydC5tZ210LlJvdXRlckNpcmN1aXREZXRhaWxzLkNpcmN1aXQuRGVzdGluYXRpb25zRW50cnkaMwoRRGVzdGluYXRpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARpcCgxEZXRhaWxzRW50cnkSCwoDa2V5GAEgASgJEjsKBXZhbHVlGAIgASgLMiwuc2FsbHlwb3J0Lm1nbXQuUm91dGVyQ2lyY3VpdERldGFpbHMuQ2lyY3VpdDoCOAEqKwoPVHJhY2VGaWx0ZXJUeXBlEgsKB0VYQ0xVREUQABILCgdJTkNMVURFEAEqlwEKD1Rlcm1pbmF0b3JTdGF0ZRIUChBURVJNSU5BVE9SX1ZBTElEEAASFgoSVEVSTUlOQVRPUl9VTktOT1dOEAESHgoaVEVSTUlOQVRPUl9VTktOT1dOX0JJTkRJTkcQAhIcChhURVJNSU5BVE9SX05PVF9PTl9ST1VURVIQAxIYChRURVJNSU5BVE9SX0JBRF9TVEFURRAEKlcKCUxpbmtTdGF0ZRIQCgxMSU5LX1VOS05PV04QABIUChBMSU5LX0VTVEFCTElTSEVEEAESEAoMTElOS19QRU5ESU5HEAISEAoMTElOS19ESUFMSU5HEANiBnByb3RvMw");
+  fileDesc("CgptZ210LnByb3RvEg5zYWxseXBvcnQubWdtdCJ3ChNTdHJlYW1UcmFjZXNSZXF1ZXN0EhMKC2lzX2ZpbHRlcmVkGAEgASgIEjQKC2ZpbHRlcl90eXBlGAIgASgOMh8uc2FsbHlwb3J0Lm1nbXQuVHJhY2VGaWx0ZXJUeXBlEhUKDWNvbnRlbnRfdHlwZXMYAyADKAUirAEKClRyYWNlRXZlbnQSEQoJdGltZXN0YW1wGAEgASgDEhAKCGlkZW50aXR5GAIgASgJEg8KB2NoYW5uZWwYAyABKAkSDQoFaXNfcngYBCABKAgSFAoMY29udGVudF90eXBlGAUgASgFEhAKCHNlcXVlbmNlGAYgASgFEhEKCXJlcGx5X2ZvchgHIAEoBRIOCgZsZW5ndGgYCCABKAUSDgoGZGVjb2RlGAkgASgMIm8KDENoYW5uZWxTdGF0ZRIRCgl0aW1lc3RhbXAYASABKAMSEAoIaWRlbnRpdHkYAiABKAkSDwoHY2hhbm5lbBgDIAEoCRIRCgljb25uZWN0ZWQYBCABKAgSFgoOcmVtb3RlX2FkZHJlc3MYBSABKAkiWQoaVG9nZ2xlQ2lyY3VpdFRyYWNlc1JlcXVlc3QSDgoGZW5hYmxlGAEgASgIEhUKDXNlcnZpY2VfcmVnZXgYAiABKAkSFAoMY2xpZW50X3JlZ2V4GAMgASgJIj0KDkluc3BlY3RSZXF1ZXN0EhEKCWFwcF9yZWdleBgBIAEoCRIYChByZXF1ZXN0ZWRfdmFsdWVzGAIgAygJIp8BCg9JbnNwZWN0UmVzcG9uc2USDwoHc3VjY2VzcxgBIAEoCBIOCgZlcnJvcnMYAiADKAkSNQoGdmFsdWVzGAMgAygLMiUuc2FsbHlwb3J0Lm1nbXQuSW5zcGVjdFJlc3BvbnNlLlZhbHVlGjQKBVZhbHVlEg4KBmFwcF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEg0KBXZhbHVlGAMgASgJIrsBCg5DbHVzdGVyTWVtYmVycxI2CgdtZW1iZXJzGAEgAygLMiUuc2FsbHlwb3J0Lm1nbXQuQ2x1c3Rlck1lbWJlcnMuTWVtYmVyGnEKBk1lbWJlchIKCgJpZBgBIAEoCRIPCgdhZGRyZXNzGAIgASgJEhAKCGlzX3ZvdGVyGAMgASgIEhEKCWlzX2xlYWRlchgEIAEoCBIPCgd2ZXJzaW9uGAUgASgJEhQKDGlzX2Nvbm5lY3RlZBgGIAEoCCJBChpWYWxpZGF0ZVRlcm1pbmF0b3JzUmVxdWVzdBIOCgZmaWx0ZXIYASABKAkSEwoLZml4X2ludmFsaWQYAiABKAgiQwoQVmFsaWRhdGVSZXNwb25zZRIPCgdzdWNjZXNzGAEgASgIEg8KB21lc3NhZ2UYAiABKAkSDQoFY291bnQYAyABKAQiKAoWVmFsaWRhdGVSb3V0ZXJzUmVxdWVzdBIOCgZmaWx0ZXIYASABKAkiWwoeVmFsaWRhdGVSb3V0ZXJEYXRhTW9kZWxSZXF1ZXN0EhUKDXJvdXRlcl9maWx0ZXIYASABKAkSFQoNdmFsaWRhdGVfY3RybBgCIAEoCBILCgNmaXgYAyABKAgikgIKEFRlcm1pbmF0b3JEZXRhaWwSFQoNdGVybWluYXRvcl9pZBgBIAEoCRISCgpzZXJ2aWNlX2lkGAIgASgJEhQKDHNlcnZpY2VfbmFtZRgDIAEoCRIRCglyb3V0ZXJfaWQYBCABKAkSEwoLcm91dGVyX25hbWUYBSABKAkSDwoHYmluZGluZxgGIAEoCRIPCgdhZGRyZXNzGAcgASgJEg8KB2hvc3RfaWQYCCABKAkSEwoLY3JlYXRlX2RhdGUYCSABKAkSLgoFc3RhdGUYCiABKA4yHy5zYWxseXBvcnQubWdtdC5UZXJtaW5hdG9yU3RhdGUSDQoFZml4ZWQYCyABKAgSDgoGZGV0YWlsGAwgASgJIvACChFSb3V0ZXJMaW5rRGV0YWlscxIRCglyb3V0ZXJfaWQYASABKAkSEwoLcm91dGVyX25hbWUYAiABKAkSGAoQdmFsaWRhdGVfc3VjY2VzcxgDIAEoCBIPCgdtZXNzYWdlGAQgASgJEjwKDGxpbmtfZGV0YWlscxgFIAMoCzImLnNhbGx5cG9ydC5tZ210LlJvdXRlckxpbmtEZXRhaWxzLkxpbmsayQEKBExpbmsSDwoHbGlua19pZBgBIAEoCRItCgpjdHJsX3N0YXRlGAIgASgOMhkuc2FsbHlwb3J0Lm1nbXQuTGlua1N0YXRlEi8KDHJvdXRlcl9zdGF0ZRgDIAEoDjIZLnNhbGx5cG9ydC5tZ210LkxpbmtTdGF0ZRIWCg5kZXN0X2Nvbm5lY3RlZBgEIAEoCBIQCghpc192YWxpZBgFIAEoCBIWCg5kZXN0X3JvdXRlcl9pZBgGIAEoCRIOCgZkaWFsZWQYByABKAgi+wIKGFJvdXRlclRlcm1pbmF0b3JzRGV0YWlscxIRCglyb3V0ZXJfaWQYASABKAkSEwoLcm91dGVyX25hbWUYAiABKAkSGAoQdmFsaWRhdGVfc3VjY2VzcxgDIAEoCBIPCgdtZXNzYWdlGAQgASgJEkQKB2RldGFpbHMYBSADKAsyMy5zYWxseXBvcnQubWdtdC5Sb3V0ZXJUZXJtaW5hdG9yc0RldGFpbHMuVGVybWluYXRvchrFAQoKVGVybWluYXRvchIVCg10ZXJtaW5hdG9yX2lkGAEgASgJEjMKCmN0cmxfc3RhdGUYAiABKA4yHy5zYWxseXBvcnQubWdtdC5UZXJtaW5hdG9yU3RhdGUSFAoMcm91dGVyX3N0YXRlGAMgASgJEhAKCGlzX3ZhbGlkGAQgASgIEhgKEG9wZXJhdGlvbl9hY3RpdmUYBSABKAgSEwoLY3JlYXRlX3RpbWUYBiABKAkSFAoMbGFzdF9hdHRlbXB0GAcgASgJIoIBChBDb21wb25lbnREZXRhaWxzEhYKDmNvbXBvbmVudF90eXBlGAEgASgJEhQKDGNvbXBvbmVudF9pZBgCIAEoCRIWCg5jb21wb25lbnRfbmFtZRgDIAEoCRIYChB2YWxpZGF0ZV9zdWNjZXNzGAQgASgIEg4KBmVycm9ycxgFIAMoCSKeBAoUUm91dGVyQ2lyY3VpdERldGFpbHMSEQoJcm91dGVyX2lkGAEgASgJEhMKC3JvdXRlcl9uYW1lGAIgASgJEhgKEHZhbGlkYXRlX3N1Y2Nlc3MYAyABKAgSDwoHbWVzc2FnZRgEIAEoCRJCCgdkZXRhaWxzGAUgAygLMjEuc2FsbHlwb3J0Lm1nbXQuUm91dGVyQ2lyY3VpdERldGFpbHMuRGV0YWlsc0VudHJ5GpACCgdDaXJjdWl0EhIKCmNpcmN1aXRfaWQYASABKAkSFwoPbWlzc2luZ19pbl9jdHJsGAIgASgIEhwKFG1pc3NpbmdfaW5fZm9yd2FyZGVyGAMgASgIEhcKD21pc3NpbmdfaW5fZWRnZRgEIAEoCBIWCg5taXNzaW5nX2luX3NkaxgFIAEoCBJUCgxkZXN0aW5hdGlvbnMYBiADKAsyPi5zYWxseXBvcnQubWdtdC5Sb3V0ZXJDaXJjdWl0RGV0YWlscy5DaXJjdWl0LkRlc3RpbmF0aW9uc0VudHJ5GjMKEURlc3RpbmF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaXAoMRGV0YWlsc0VudHJ5EgsKA2tleRgBIAEoCRI7CgV2YWx1ZRgCIAEoCzIsLnNhbGx5cG9ydC5tZ210LlJvdXRlckNpcmN1aXREZXRhaWxzLkNpcmN1aXQ6AjgBKisKD1RyYWNlRmlsdGVyVHlwZRILCgdFWENMVURFEAASCwoHSU5DTFVERRABKpcBCg9UZXJtaW5hdG9yU3RhdGUSFAoQVEVSTUlOQVRPUl9WQUxJRBAAEhYKElRFUk1JTkFUT1JfVU5LTk9XThABEh4KGlRFUk1JTkFUT1JfVU5LTk9XTl9CSU5ESU5HEAISHAoYVEVSTUlOQVRPUl9OT1RfT05fUk9VVEVSEAMSGAoUVEVSTUlOQVRPUl9CQURfU1RBVEUQBCpXCglMaW5rU3RhdGUSEAoMTElOS19VTktOT1dOEAASFAoQTElOS19FU1RBQkxJU0hFRBABEhAKDExJTktfUEVORElORxACEhAKDExJTktfRElBTElORxADYgZwcm90bzM");
 
 /**
  * Content type 10046. No answer; trace events follow.
@@ -260,6 +260,69 @@ export const InspectResponse_ValueSchema: GenMessage<InspectResponse_Value> = /*
   messageDesc(file_mgmt, 5, 0);
 
 /**
+ * Content type 10081.
+ *
+ * @generated from message sallyport.mgmt.ClusterMembers
+ */
+export type ClusterMembers = Message<"sallyport.mgmt.ClusterMembers"> & {
+  /**
+   * @generated from field: repeated sallyport.mgmt.ClusterMembers.Member members = 1;
+   */
+  members: ClusterMembers_Member[];
+};
+
+/**
+ * Describes the message sallyport.mgmt.ClusterMembers.
+ * Use `create(ClusterMembersSchema)` to create a new message.
+ */
+export const ClusterMembersSchema: GenMessage<ClusterMembers> = /*@__PURE__*/
+  messageDesc(file_mgmt, 6);
+
+/**
+ * @generated from message sallyport.mgmt.ClusterMembers.Member
+ */
+export type ClusterMembers_Member = Message<"sallyport.mgmt.ClusterMembers.Member"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Of its control channel, for example tls:c1.example:6262.
+   *
+   * @generated from field: string address = 2;
+   */
+  address: string;
+
+  /**
+   * @generated from field: bool is_voter = 3;
+   */
+  isVoter: boolean;
+
+  /**
+   * @generated from field: bool is_leader = 4;
+   */
+  isLeader: boolean;
+
+  /**
+   * @generated from field: string version = 5;
+   */
+  version: string;
+
+  /**
+   * @generated from field: bool is_connected = 6;
+   */
+  isConnected: boolean;
+};
+
+/**
+ * Describes the message sallyport.mgmt.ClusterMembers.Member.
+ * Use `create(ClusterMembers_MemberSchema)` to create a new message.
+ */
+export const ClusterMembers_MemberSchema: GenMessage<ClusterMembers_Member> = /*@__PURE__*/
+  messageDesc(file_mgmt, 6, 0);
+
+/**
  * Content type 10100.
  *
  * @generated from message sallyport.mgmt.ValidateTerminatorsRequest
@@ -281,7 +344,7 @@ export type ValidateTerminatorsRequest = Message<"sallyport.mgmt.ValidateTermina
  * Use `create(ValidateTerminatorsRequestSchema)` to create a new message.
  */
 export const ValidateTerminatorsRequestSchema: GenMessage<ValidateTerminatorsRequest> = /*@__PURE__*/
-  messageDesc(file_mgmt, 6);
+  messageDesc(file_mgmt, 7);
 
 /**
  * The first answer to every validation (10101, 10104, 10107, 10110, 10113, 10116, 10119, 10123): how many results follow.
@@ -310,7 +373,7 @@ export type ValidateResponse = Message<"sallyport.mgmt.ValidateResponse"> & {
  * Use `create(ValidateResponseSchema)` to create a new message.
  */
 export const ValidateResponseSchema: GenMessage<ValidateResponse> = /*@__PURE__*/
-  messageDesc(file_mgmt, 7);
+  messageDesc(file_mgmt, 8);
 
 /**
  * Content types 10103, 10106, 10112, 10115, 10118: which routers are looked at.
@@ -329,7 +392,7 @@ export type ValidateRoutersRequest = Message<"sallyport.mgmt.ValidateRoutersRequ
  * Use `create(ValidateRoutersRequestSchema)` to create a new message.
  */
 export const ValidateRoutersRequestSchema: GenMessage<ValidateRoutersRequest> = /*@__PURE__*/
-  messageDesc(file_mgmt, 8);
+  messageDesc(file_mgmt, 9);
 
 /**
  * Content type 10109.
@@ -358,7 +421,7 @@ export type ValidateRouterDataModelRequest = Message<"sallyport.mgmt.ValidateRou
  * Use `create(ValidateRouterDataModelRequestSchema)` to create a new message.
  */
 export const ValidateRouterDataModelRequestSchema: GenMessage<ValidateRouterDataModelRequest> = /*@__PURE__*/
-  messageDesc(file_mgmt, 9);
+  messageDesc(file_mgmt, 10);
 
 /**
  * Content type 10102.
@@ -432,7 +495,7 @@ export type TerminatorDetail = Message<"sallyport.mgmt.TerminatorDetail"> & {
  * Use `create(TerminatorDetailSchema)` to create a new message.
  */
 export const TerminatorDetailSchema: GenMessage<TerminatorDetail> = /*@__PURE__*/
-  messageDesc(file_mgmt, 10);
+  messageDesc(file_mgmt, 11);
 
 /**
  * Content type 10105.
@@ -471,7 +534,7 @@ export type RouterLinkDetails = Message<"sallyport.mgmt.RouterLinkDetails"> & {
  * Use `create(RouterLinkDetailsSchema)` to create a new message.
  */
 export const RouterLinkDetailsSchema: GenMessage<RouterLinkDetails> = /*@__PURE__*/
-  messageDesc(file_mgmt, 11);
+  messageDesc(file_mgmt, 12);
 
 /**
  * @generated from message sallyport.mgmt.RouterLinkDetails.Link
@@ -518,7 +581,7 @@ export type RouterLinkDetails_Link = Message<"sallyport.mgmt.RouterLinkDetails.L
  * Use `create(RouterLinkDetails_LinkSchema)` to create a new message.
  */
 export const RouterLinkDetails_LinkSchema: GenMessage<RouterLinkDetails_Link> = /*@__PURE__*/
-  messageDesc(file_mgmt, 11, 0);
+  messageDesc(file_mgmt, 12, 0);
 
 /**
  * Content types 10108 and 10117; the last three fields are of SDK terminators only.
@@ -557,7 +620,7 @@ export type RouterTerminatorsDetails = Message<"sallyport.mgmt.RouterTerminators
  * Use `create(RouterTerminatorsDetailsSchema)` to create a new message.
  */
 export const RouterTerminatorsDetailsSchema: GenMessage<RouterTerminatorsDetails> = /*@__PURE__*/
-  messageDesc(file_mgmt, 12);
+  messageDesc(file_mgmt, 13);
 
 /**
  * @generated from message sallyport.mgmt.RouterTerminatorsDetails.Terminator
@@ -604,7 +667,7 @@ export type RouterTerminatorsDetails_Terminator = Message<"sallyport.mgmt.Router
  * Use `create(RouterTerminatorsDetails_TerminatorSchema)` to create a new message.
  */
 export const RouterTerminatorsDetails_TerminatorSchema: GenMessage<RouterTerminatorsDetails_Terminator> = /*@__PURE__*/
-  messageDesc(file_mgmt, 12, 0);
+  messageDesc(file_mgmt, 13, 0);
 
 /**
  * Content types 10111 and 10114.
@@ -645,7 +708,7 @@ export type ComponentDetails = Message<"sallyport.mgmt.ComponentDetails"> & {
  * Use `create(ComponentDetailsSchema)` to create a new message.
  */
 export const ComponentDetailsSchema: GenMessage<ComponentDetails> = /*@__PURE__*/
-  messageDesc(file_mgmt, 13);
+  messageDesc(file_mgmt, 14);
 
 /**
  * Content type 10120.
@@ -684,7 +747,7 @@ export type RouterCircuitDetails = Message<"sallyport.mgmt.RouterCircuitDetails"
  * Use `create(RouterCircuitDetailsSchema)` to create a new message.
  */
 export const RouterCircuitDetailsSchema: GenMessage<RouterCircuitDetails> = /*@__PURE__*/
-  messageDesc(file_mgmt, 14);
+  messageDesc(file_mgmt, 15);
 
 /**
  * @generated from message sallyport.mgmt.RouterCircuitDetails.Circuit
@@ -726,7 +789,7 @@ export type RouterCircuitDetails_Circuit = Message<"sallyport.mgmt.RouterCircuit
  * Use `create(RouterCircuitDetails_CircuitSchema)` to create a new message.
  */
 export const RouterCircuitDetails_CircuitSchema: GenMessage<RouterCircuitDetails_Circuit> = /*@__PURE__*/
-  messageDesc(file_mgmt, 14, 0);
+  messageDesc(file_mgmt, 15, 0);
 
 /**
  * Whether a named list of content types is what to leave out or what to keep.
