@@ -1,5 +1,6 @@
 /** What all suites of tests have in common, of a project and of a run. */
 import { writeFileSync } from "node:fs";
+import { defineConfig, type ViteUserConfig } from "vitest/config";
 import type { InlineConfig, Reporter } from "vitest/node";
 
 /**
@@ -22,3 +23,11 @@ export const unhandledErrors = (file: string): Reporter => ({
 export const run: InlineConfig = {
   reporters: report ? ["default", ["json", { outputFile: report }], unhandledErrors(report)] : ["default"],
 };
+
+/** The configuration of a suite that is one project: all tests below `folder`, to which the paths of its options are relative. */
+export function suite(
+  folder: string,
+  options: InlineConfig & Required<Pick<InlineConfig, "testTimeout" | "hookTimeout">>,
+): ViteUserConfig {
+  return defineConfig({ test: { root: folder, include: ["**/*.test.ts"], ...project, ...run, ...options } });
+}

@@ -1,6 +1,5 @@
-import { defineConfig } from "vitest/config";
 import { announceSkip } from "../../scripts/run/skipped.ts";
-import { project, run } from "../../scripts/vitest-defaults.ts";
+import { suite } from "../../scripts/vitest-defaults.ts";
 import { NoToolError, toolPath } from "./helm.ts";
 
 /** Why the charts cannot be tested here; a whole run says it, too. */
@@ -16,16 +15,12 @@ function obstacle(): string | undefined {
   }
 }
 
-export default defineConfig({
-  test: {
-    include: obstacle() === undefined ? ["e2e/charts/**/*.test.ts"] : [],
-    passWithNoTests: true,
-    globalSetup: ["e2e/cluster/setup.ts"],
-    ...project,
-    // A cluster is a dozen processes.
-    fileParallelism: false,
-    testTimeout: 180_000,
-    hookTimeout: 240_000,
-    ...run,
-  },
+export default suite(import.meta.dirname, {
+  ...(obstacle() !== undefined && { include: [] }),
+  passWithNoTests: true,
+  globalSetup: ["../cluster/setup.ts"],
+  // A cluster is a dozen processes.
+  maxWorkers: 1,
+  testTimeout: 180_000,
+  hookTimeout: 240_000,
 });

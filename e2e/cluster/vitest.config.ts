@@ -1,15 +1,9 @@
-import { defineConfig } from "vitest/config";
-import { project, run } from "../../scripts/vitest-defaults.ts";
+import { suite } from "../../scripts/vitest-defaults.ts";
 
-export default defineConfig({
-  test: {
-    include: ["e2e/cluster/**/*.test.ts"],
-    globalSetup: ["e2e/cluster/setup.ts"],
-    ...project,
-    // A cluster is a dozen processes.
-    fileParallelism: false,
-    testTimeout: 180_000,
-    hookTimeout: 240_000,
-    ...run,
-  },
+export default suite(import.meta.dirname, {
+  globalSetup: ["./setup.ts"],
+  // A cluster is a dozen processes.
+  maxWorkers: 1,
+  testTimeout: 180_000,
+  hookTimeout: 240_000,
 });

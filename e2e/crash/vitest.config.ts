@@ -1,15 +1,8 @@
-import { defineConfig } from "vitest/config";
-import { project, run } from "../../scripts/vitest-defaults.ts";
+import { suite } from "../../scripts/vitest-defaults.ts";
 
 /** Controllers and databases that are killed again and again: a suite of its own, as it takes a minute or two. */
-export default defineConfig({
-  test: {
-    root: import.meta.dirname,
-    include: ["**/*.test.ts"],
-    ...project,
-    maxWorkers: 1,
-    testTimeout: 480_000,
-    hookTimeout: 240_000,
-    ...run,
-  },
+export default suite(import.meta.dirname, {
+  maxWorkers: 1,
+  testTimeout: 480_000,
+  hookTimeout: 240_000,
 });

@@ -1,14 +1,9 @@
-import { defineConfig } from "vitest/config";
-import { project, run } from "../../scripts/vitest-defaults.ts";
+import { suite } from "../../scripts/vitest-defaults.ts";
 
-export default defineConfig({
-  test: {
-    include: ["e2e/release/*.test.ts"],
-    globalSetup: ["e2e/release/setup.ts"],
-    ...project,
-    maxWorkers: 2,
-    testTimeout: 1_200_000,
-    hookTimeout: 1_200_000,
-    ...run,
-  },
+export default suite(import.meta.dirname, {
+  include: ["*.test.ts"],
+  globalSetup: ["./setup.ts"],
+  maxWorkers: 2,
+  testTimeout: 1_200_000,
+  hookTimeout: 1_200_000,
 });

@@ -1,16 +1,9 @@
-import { defineConfig } from "vitest/config";
-import { project, run } from "../../scripts/vitest-defaults.ts";
+import { suite } from "../../scripts/vitest-defaults.ts";
 
 /** A network under random faults for minutes: `make soak` (MINUTES=10), inside namespaces of its own. */
-export default defineConfig({
-  test: {
-    root: import.meta.dirname,
-    include: ["**/*.test.ts"],
-    globalSetup: ["../namespaces/setup.ts"],
-    ...project,
-    maxWorkers: 1,
-    testTimeout: 3_600_000,
-    hookTimeout: 900_000,
-    ...run,
-  },
+export default suite(import.meta.dirname, {
+  globalSetup: ["../namespaces/setup.ts"],
+  maxWorkers: 1,
+  testTimeout: 3_600_000,
+  hookTimeout: 900_000,
 });
