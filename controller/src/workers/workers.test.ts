@@ -21,7 +21,10 @@ afterEach(async () => {
 });
 
 /** Workers that run a script each; further ones run the last. */
-function start(scripts: readonly (string | ((count: number) => string))[], stopMs = 20_000) {
+function start(
+  scripts: readonly (string | ((count: number) => string))[],
+  { stopMs = 20_000, silentMs = 60_000 } = {},
+) {
   const workers = new Workers({
     names: scripts.map((_, at) => `w-${at + 1}`),
     spawn: (index) => {
@@ -33,6 +36,7 @@ function start(scripts: readonly (string | ((count: number) => string))[], stopM
       return child;
     },
     stopMs,
+    silentMs,
     restart: { firstMs: 10, maxMs: 40, healthyMs: 60_000 },
     log: { ...silentLogger, error: (fields, message) => void logged.push({ fields: fields as never, message }) },
   });
@@ -79,8 +83,55 @@ it("starts one that ends again, each time after a longer time", async () => {
   expect(logged.at(-1)?.fields).toMatchObject({ worker: "w-1", signal: "SIGKILL", restartMs: 10 });
 });
 
+const LINK = JSON.stringify(new URL("./worker-link.ts", import.meta.url).href);
+/** A worker with the real link, which does something once it is ready. */
+const linked = (then: string) =>
+  `import(${LINK}).then(({ linkOfWorker }) => {
+    const link = linkOfWorker(20);
+    link.onStop(() => { link.close(); process.exit(0); });
+    link.ready();
+    setInterval(() => {}, 1000);
+    ${then}
+  });`;
+
+it("kills one whose event loop hangs, says so, and starts it again; one that runs stays", async () => {
+  const workers = start([linked(""), (count) => linked(count === 0 ? "setTimeout(() => { for (;;); }, 100);" : "")], {
+    silentMs: 1_000,
+  });
+  expect(await workers.start()).toBeUndefined();
+  await vi.waitFor(() => expect(of(1)).toHaveLength(2), PATIENCE);
+  expect(of(1)[0]?.signalCode).toBe("SIGKILL");
+  expect(logged).toEqual([
+    { fields: { worker: "w-2", silentMs: 1_000 }, message: "a worker hangs: killing it" },
+    {
+      fields: { worker: "w-2", code: null, signal: "SIGKILL", restartMs: 10 },
+      message: "a worker has ended: starting it again",
+    },
+  ]);
+  await once(of(1)[1]!, "message");
+  of(0)[0]?.kill("SIGSTOP");
+  await vi.waitFor(() => expect(of(0)).toHaveLength(2), PATIENCE);
+  expect(of(1)).toHaveLength(2);
+  await once(of(0)[1]!, "message");
+  expect(await workers.stop()).toBe(true);
+});
+
+it("leaves one alone that is not ready yet", async () => {
+  const slow = 'process.send("alive"); setTimeout(() => process.send("ready"), 500); setInterval(() => {}, 1000);';
+  const workers = start([STOPS + slow], { silentMs: 100 });
+  expect(await workers.start()).toBeUndefined();
+});
+
+it("leaves one alone that is stopping", async () => {
+  const busy = "const end = Date.now() + 3_000; while (Date.now() < end); process.exit(0)";
+  const workers = start([linked("").replace("link.close(); process.exit(0)", busy)], { silentMs: 1_500 });
+  await workers.start();
+  expect(await workers.stop()).toBe(true);
+  expect(logged).toEqual([]);
+});
+
 it("kills one that does not stop", async () => {
-  const workers = start([READY + STOPS, READY + DEAF], 200);
+  const workers = start([READY + STOPS, READY + DEAF], { stopMs: 200 });
   await workers.start();
   expect(await workers.stop()).toBe(false);
   expect(of(1)[0]?.signalCode).toBe("SIGKILL");

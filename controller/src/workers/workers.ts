@@ -2,10 +2,12 @@ import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { Backoff, pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
-import type { FromWorker, ToWorker } from "./worker-link.ts";
+import { type FromWorker, silenceOf, type ToWorker } from "./worker-link.ts";
 
 /** A worker that ends is started again after this time, and later each further time, unless it has run for a while. */
 const RESTART = { firstMs: 500, maxMs: 30_000, healthyMs: 60_000 };
+/** A worker that says nothing for this time hangs. */
+const SILENT_MS = 10_000;
 
 interface WorkersParts {
   readonly names: readonly string[];
@@ -13,6 +15,8 @@ interface WorkersParts {
   readonly spawn: (index: number) => ChildProcess;
   /** A worker that takes longer to stop is killed. */
   readonly stopMs: number;
+  /** A worker that says nothing for so long is killed; default 10 s. */
+  readonly silentMs?: number;
   readonly restart?: ConstructorParameters<typeof Backoff>[0];
   readonly log: Logger;
 }
@@ -23,7 +27,7 @@ interface End {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** Starts processes, starts those that end again, and stops all of them. */
+/** Starts processes, starts those that end or hang again, and stops all of them. */
 export class Workers {
   readonly #parts: WorkersParts;
   readonly #running = new Map<string, ChildProcess>();
@@ -96,11 +100,17 @@ export class Workers {
   }
 
   #spawn(index: number): ChildProcess {
-    const { names, spawn, log } = this.#parts;
+    const { names, spawn, silentMs = SILENT_MS, log } = this.#parts;
     const name = names[index] ?? "";
     const child = spawn(index);
     this.#running.set(name, child);
     void endOf(child).then(() => this.#running.delete(name));
+    void silenceOf(child, silentMs).then(() => {
+      // One that is told to stop has its own limit.
+      if (this.#stopping.signal.aborted) return;
+      log.error({ worker: name, silentMs }, "a worker hangs: killing it");
+      child.kill("SIGKILL");
+    });
     child.on("error", (error) => log.error({ worker: name, error }, "a worker could not be started or reached"));
     return child;
   }

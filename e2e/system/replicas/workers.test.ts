@@ -158,6 +158,19 @@ describe("a controller with two workers", { timeout: 300_000 }, () => {
     await exchangeSome(open, 4, 10_000);
   });
 
+  it("starts a worker again that hangs", async () => {
+    const pid = workers().get(2) ?? 0;
+    expect(pid).toBeGreaterThan(0);
+    const { controller } = network;
+    const killed = controller.nextLine(/"worker":"controller-2".*a worker hangs: killing it/);
+    const again = controller.nextLine(/"worker":"controller-2".*"controller ready"/);
+    process.kill(pid, "SIGSTOP");
+    await killed;
+    await again;
+    expect(workers().get(2)).not.toBe(pid);
+    await bothReady();
+  });
+
   it("stops all with SIGTERM", async () => {
     expect(await stopped(() => network.stopProgram("controller"))).toBe(0);
   });
