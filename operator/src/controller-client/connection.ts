@@ -8,11 +8,11 @@ import {
   type CallOptions,
   type Calls,
   type ClientOptions,
-  createClient,
   ROUTES,
 } from "@sallyport/api/client";
 import { abortable, backoffDelay, jittered } from "@sallyport/async";
 import { controllerTrust, type Logger } from "@sallyport/wire";
+import { Endpoint, mayMove, type Patience } from "./endpoint.ts";
 import { NetworkNotReadyError, OperationForbiddenError, retryAfterMs } from "./errors.ts";
 import { type Credentials, type HeldSession, oidcSession, type SessionAnswer } from "./oidc-session.ts";
 import { byProxy } from "./proxies.ts";
@@ -42,6 +42,8 @@ export interface ConnectionOptions {
   /** Called before every request that may change something, and before every login; what it throws ends the call. */
   readonly mayAct?: (() => void) | undefined;
   readonly times?: Partial<ConnectionTimes>;
+  /** When a controller counts as one that hangs. */
+  readonly patience?: Patience;
   /** Shared with other connections that use the same credentials; one of its own when absent. */
   readonly gate?: LoginGate;
 }
@@ -78,17 +80,12 @@ type ApiSession = Pick<ApiClient<"management">, "authenticate" | "deleteCurrentA
 /** The Management API of one network: the typed calls, with session, pace and other endpoints taken care of. */
 export type ManagementClient = Omit<Calls<(typeof operations)["management"]>, keyof ApiSession>;
 
-/** No connection to the server came about, so it has seen nothing of the request. */
-const NOT_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "ECONNABORTED"]);
-
-type AnyCall = (input: object, options: CallOptions) => Promise<unknown>;
-
 /** One client, one session and one pace for everything that the operator asks of a network. */
 export class NetworkConnection {
   readonly client: ManagementClient;
   readonly #o: ConnectionOptions;
   readonly #times: ConnectionTimes;
-  readonly #clients: readonly ApiClient<"management">[];
+  readonly #endpoints: readonly Endpoint[];
   readonly #pace: RequestPace;
   readonly #gate: LoginGate;
   readonly #closing = new AbortController();
@@ -107,7 +104,7 @@ export class NetworkConnection {
     this.#o = o;
     this.#times = { ...TIMES, ...o.times };
     const { credentials } = o;
-    this.#clients = o.endpoints.map((baseUrl) => createClient("management", this.#place(baseUrl)));
+    this.#endpoints = o.endpoints.map((baseUrl) => new Endpoint(this.#place(baseUrl), o.patience));
     this.#pace = new RequestPace(o.maxRequestsPerSecond);
     this.#gate = o.gate ?? new LoginGate(this.#times.refusedLoginMs, credentials.method === "password");
     this.client = Object.fromEntries(
@@ -140,7 +137,7 @@ export class NetworkConnection {
         this.#o.log.debug({ network: this.#o.name, err }, "the session was left to end by itself");
       });
     }
-    for (const each of this.#clients) each.close();
+    for (const each of this.#endpoints) each.close();
   }
 
   async #call(id: string, input: object, options: CallOptions): Promise<unknown> {
@@ -255,7 +252,8 @@ export class NetworkConnection {
     const own = { "zt-session": data.token };
     const session: HeldSession = {
       headers: () => own,
-      end: async (signal) => await this.#clients[this.#endpoint]?.deleteCurrentAPISession({}, { headers: own, signal }),
+      end: async (signal) =>
+        await this.#endpoints[this.#endpoint]?.client.deleteCurrentAPISession({}, { headers: own, signal }),
       stop: () => {},
     };
     return { session, identity: data.identity.name, isOpen: data.authQueries.length > 0 };
@@ -297,7 +295,7 @@ export class NetworkConnection {
     return new NetworkNotReadyError("NetworkUnauthorized", message, { retryAfterMs: retryAfter, isStalled, cause });
   }
 
-  /** Asks the endpoints in order, from the one that answered last; the next one only when the server can't have acted. */
+  /** Asks the endpoints in order, from the one that answered last; the next one only when the server can't have acted, or twice does no harm. */
   async #send(
     id: string,
     input: object,
@@ -305,12 +303,14 @@ export class NetworkConnection {
     isLogin = false,
   ): Promise<unknown> {
     let failure: unknown;
-    for (let tried = 0; tried < this.#clients.length; tried++) {
+    for (let left = this.#endpoints.length - 1; left >= 0; left--) {
       const endpoint = this.#endpoint;
       await this.#turn(options.signal);
       if (MANAGEMENT[id]?.method !== "GET") this.#o.mayAct?.();
       try {
-        const answer = await this.#exchange(endpoint, id, input, options);
+        const answer = await this.#counted(id, async () =>
+          this.#endpoints[endpoint]?.call(id, input, options, left > 0),
+        );
         this.#limited = 0;
         if (!isLogin) this.#recovered();
         return answer;
@@ -323,17 +323,11 @@ export class NetworkConnection {
         if (!(error instanceof ApiTransportError)) throw error;
         this.#isFailing = true;
         failure = error;
-        if (this.#endpoint === endpoint) this.#endpoint = (endpoint + 1) % this.#clients.length;
-        if (!mayRepeat(id, error)) break;
+        if (this.#endpoint === endpoint) this.#endpoint = (endpoint + 1) % this.#endpoints.length;
+        if (!mayMove(id, error)) break;
       }
     }
     throw failure;
-  }
-
-  async #exchange(endpoint: number, id: string, input: object, options: CallOptions): Promise<unknown> {
-    const call = (this.#clients[endpoint] as unknown as Readonly<Record<string, AnyCall>>)[id];
-    if (call === undefined) throw new TypeError(`the Management API has no operation ${id}`);
-    return await this.#counted(id, () => call(input, options));
   }
 
   async #counted<T>(id: string, work: () => Promise<T>): Promise<T> {
@@ -392,9 +386,4 @@ export class NetworkConnection {
   #signal(given: AbortSignal | undefined): AbortSignal {
     return given === undefined ? this.#closing.signal : AbortSignal.any([given, this.#closing.signal]);
   }
-}
-
-function mayRepeat(id: string, error: ApiTransportError): boolean {
-  if (MANAGEMENT[id]?.method !== "POST") return true;
-  return error.cause instanceof Error && "code" in error.cause && NOT_SENT.has(String(error.cause.code));
 }

@@ -108,9 +108,9 @@ class ApiTransport {
       ...options.headers,
     };
     const { method } = route;
-    const { signal } = options;
+    const { signal, onSent } = options;
     const isRepeatable = method !== "POST";
-    return result(route, await this.#https.send(url, { method, headers, body, isRepeatable, signal }), url);
+    return result(route, await this.#https.send(url, { method, headers, body, isRepeatable, signal, onSent }), url);
   }
 
   #url(route: Route, input: AnyInput): URL {

@@ -55,6 +55,8 @@ export type CallInput<O extends Operation> = Params<O["path"]> & Query<O> & Call
 export interface CallOptions {
   readonly signal?: AbortSignal;
   readonly headers?: RequestHeaders;
+  /** Called when a connection is there: from then on the server may have got the request. */
+  readonly onSent?: () => void;
 }
 
 /** A name with several values is sent several times. */
