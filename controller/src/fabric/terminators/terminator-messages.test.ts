@@ -276,6 +276,63 @@ describe("validation", () => {
     r2.send(ControlType.ValidateTerminatorsV2Response, states({ wrong: gone, young: gone }));
     await eventually(() => expect([...net.model.terminators.keys()].sort()).toEqual(["elsewhere", "good", "wrong"]));
   });
+
+  test("the router is asked on while what it does not know is deleted, in few statements", async () => {
+    for (let i = 0; i < 6_000; i++) net.model.addTerminator(`t${i}`, "svc", "r2");
+    const deletions: number[] = [];
+    const gate = Promise.withResolvers<void>();
+    const deleteUnchanged = net.model.deleteUnchanged.bind(net.model);
+    net.model.deleteUnchanged = async (routerId, terminators) => {
+      deletions.push(terminators.length);
+      await gate.promise;
+      return deleteUnchanged(routerId, terminators);
+    };
+    const r2 = await net.connect("r2");
+    const named: string[] = [];
+    for (let i = 0; i < 12; i++) {
+      const { terminators } = await asked(r2);
+      named.push(...terminators.map(({ id }) => id));
+      const gone = terminators.map(({ id, marker }) => [id, { valid: false, marker }] as const);
+      r2.send(ControlType.ValidateTerminatorsV2Response, states(Object.fromEntries(gone)));
+    }
+    await r2.roundTrip();
+    expect([new Set(named).size, deletions]).toEqual([6_000, [5_000]]);
+    // The router creates one again that it has called unknown.
+    const last = named.at(-1) ?? "";
+    const create = encodeControl(edgeCtrlPb.CreateTerminatorV2RequestSchema, { address: last, sessionToken: "bind" });
+    net.model.terminators.delete(last);
+    await r2.request({ contentType: EdgeCtrlType.CreateTerminatorV2Request, body: create });
+    gate.resolve();
+    await eventually(() => expect([...net.model.terminators.keys()]).toEqual([last]));
+    expect(deletions).toEqual([5_000, 999]);
+  });
+
+  test("what one answer has named is deleted although the next answer does not come", async () => {
+    for (let i = 0; i < 600; i++) net.model.addTerminator(`t${i}`, "svc", "r2");
+    const r2 = await net.connect("r2");
+    const { terminators } = await asked(r2);
+    const gone = terminators.map(({ id, marker }) => [id, { valid: false, marker }] as const);
+    r2.send(ControlType.ValidateTerminatorsV2Response, states(Object.fromEntries(gone)));
+    await asked(r2);
+    net.fabric.tick(Date.now(), performance.now());
+    await eventually(() => expect(net.model.terminators.size).toBe(100));
+  });
+
+  test("what could not be deleted is asked about again", async () => {
+    net.model.addTerminator("bad", "svc", "r2");
+    const r2 = await net.connect("r2");
+    const first = await asked(r2);
+    net.model.storeFailure = new Error("the database is away");
+    const gone = { bad: { valid: false, marker: first.terminators[0]?.marker ?? 0n } };
+    r2.send(ControlType.ValidateTerminatorsV2Response, states(gone));
+    await r2.roundTrip();
+    net.model.storeFailure = undefined;
+    net.fabric.tick(Date.now() + 66_000, performance.now());
+    const { terminators } = await asked(r2);
+    expect(terminators.map(({ id }) => id)).toEqual(["bad"]);
+    r2.send(ControlType.ValidateTerminatorsV2Response, states({ bad: { valid: false, marker: 0n } }));
+    await eventually(() => expect(net.model.terminators.size).toBe(0));
+  });
 });
 
 test("a flood is answered as busy by one router's own queue", async () => {

@@ -11,15 +11,23 @@ const MIN_AGE_MS = 5_000;
 /** One younger than this was created a moment ago: its router is told so. */
 const YOUNG_MS = 30_000;
 const ANSWER_TIMEOUT_MS = 3 * 60_000;
-const PAGE = 500;
+/** Terminators that are read together: each page sorts all of the router's. */
+const PAGE = 5_000;
 /** Terminators per request. */
 const REQUEST_BATCH = 500;
+/** Terminators that are deleted together. */
+const DELETE_BATCH = 5_000;
+/** Deleted terminators that a line of the log names. */
+const MAX_LOGGED = 100;
 
 /** One router's terminators that are still to be checked, and the request under way. */
 interface ValidationQueue {
   /** `since`: asked about only when this is some time ago. */
   readonly terminators: Map<string, { readonly terminator: TerminatorRecord; readonly since: number }>;
   asked?: { readonly at: number; readonly markers: Map<string, bigint> };
+  /** Those that the router does not know, until they are deleted. */
+  readonly invalid: Map<string, TerminatorRecord>;
+  isDeleting: boolean;
 }
 
 interface TerminatorValidationParts {
@@ -67,13 +75,12 @@ export class TerminatorValidation {
   }
 
   attach(router: RouterConnection): void {
-    this.#queues.set(router, { terminators: new Map() });
+    this.#queues.set(router, { terminators: new Map(), invalid: new Map(), isDeleting: false });
     router.channel.onClose(() => this.#queues.delete(router));
     const { ValidateTerminatorsV2ResponseSchema } = ctrlPb;
     onMessage(router, ControlType.ValidateTerminatorsV2Response, ValidateTerminatorsV2ResponseSchema, (body) => {
-      this.#answered(router, body).catch((err: unknown) =>
-        this.#parts.log.error({ routerId: router.id, err }, "terminators found invalid could not be deleted"),
-      );
+      this.#answered(router, body);
+      this.#deleteInvalid(router);
     });
   }
 
@@ -93,18 +100,24 @@ export class TerminatorValidation {
     for (let afterId: string | undefined = ""; afterId !== undefined; ) {
       const page: readonly TerminatorRecord[] = await this.#parts.model.terminatorsOfRouter(router.id, afterId, PAGE);
       for (const terminator of page) this.created(router, terminator);
+      this.#ask(router, this.#parts.now());
       afterId = page.length < PAGE ? undefined : page.at(-1)?.id;
     }
-    this.#ask(router, this.#parts.now());
   }
 
   removed(terminatorId: string): void {
-    for (const queue of this.#queues.values()) queue.terminators.delete(terminatorId);
+    for (const { terminators, invalid } of this.#queues.values()) {
+      terminators.delete(terminatorId);
+      invalid.delete(terminatorId);
+    }
   }
 
   /** Looks at every queue; to be called every few seconds. */
   tick(now: number): void {
-    for (const router of this.#queues.keys()) this.#ask(router, now);
+    for (const router of this.#queues.keys()) {
+      this.#ask(router, now);
+      this.#deleteInvalid(router, 1);
+    }
   }
 
   /** Queues a terminator. */
@@ -112,6 +125,7 @@ export class TerminatorValidation {
     const queue = this.#queues.get(router);
     // An answer under way is about one of the same id that is gone.
     queue?.asked?.markers.delete(terminator.id);
+    queue?.invalid.delete(terminator.id);
     queue?.terminators.set(terminator.id, { terminator, since: terminator.createdAt.getTime() });
   }
 
@@ -130,7 +144,11 @@ export class TerminatorValidation {
     if (queue === undefined) return;
     if (queue.asked !== undefined && now - queue.asked.at < ANSWER_TIMEOUT_MS) return;
     delete queue.asked;
-    const due = [...queue.terminators.values()].filter((q) => now - q.since >= MIN_AGE_MS).slice(0, REQUEST_BATCH);
+    const due: { readonly terminator: TerminatorRecord }[] = [];
+    for (const each of queue.terminators.values()) {
+      if (due.length === REQUEST_BATCH) break;
+      if (now - each.since >= MIN_AGE_MS) due.push(each);
+    }
     if (due.length === 0) return;
     const terminators = due.map(({ terminator: { id, binding, address } }) => {
       this.#marker += 1n;
@@ -144,12 +162,11 @@ export class TerminatorValidation {
       queue.asked = { at: now, markers };
   }
 
-  async #answered(router: RouterConnection, body: ctrlPb.ValidateTerminatorsV2Response): Promise<void> {
+  #answered(router: RouterConnection, body: ctrlPb.ValidateTerminatorsV2Response): void {
     const queue = this.#queues.get(router);
     if (queue?.asked === undefined) return;
     const { markers } = queue.asked;
     delete queue.asked;
-    const invalid: TerminatorRecord[] = [];
     for (const [id, state] of Object.entries(body.states)) {
       const marker = markers.get(id);
       // Routers that know nothing of markers send 0.
@@ -157,7 +174,7 @@ export class TerminatorValidation {
       markers.delete(id);
       const queued = queue.terminators.get(id);
       queue.terminators.delete(id);
-      if (!state.valid && queued !== undefined) invalid.push(queued.terminator);
+      if (!state.valid && queued !== undefined) queue.invalid.set(id, queued.terminator);
     }
     // What the router left out is asked again as if it were new: a router that answers nothing must not be asked without end.
     const now = this.#parts.now();
@@ -165,16 +182,56 @@ export class TerminatorValidation {
       const left = queue.terminators.get(id);
       if (left !== undefined) queue.terminators.set(id, { ...left, since: now });
     }
-    if (invalid.length > 0) {
-      const deleted = new Set(await this.#parts.model.deleteUnchanged(router.id, invalid));
-      for (const id of deleted) this.#parts.costs.forget(id);
-      await this.#again(
-        router,
-        invalid.filter(({ id }) => !deleted.has(id)),
-      );
-      const fields = { routerId: router.id, terminatorIds: [...deleted] };
-      this.#parts.log.info(fields, "terminators their router does not know were deleted");
+    // The router judges the next ones while these are deleted.
+    this.#ask(router, now);
+  }
+
+  /**
+   * Deletes what the router does not know: one statement at a time, with all that its answers have named meanwhile. While an answer is awaited, it waits until
+   * there are `enough`.
+   */
+  #deleteInvalid(router: RouterConnection, enough = DELETE_BATCH): void {
+    const queue = this.#queues.get(router);
+    if (queue === undefined || queue.isDeleting) return;
+    this.#deleteQueued(router, queue, enough).catch((err: unknown) =>
+      this.#parts.log.error({ routerId: router.id, err }, "terminators found invalid could not be deleted"),
+    );
+  }
+
+  /** What could not be deleted is asked about again. */
+  async #deleteQueued(router: RouterConnection, queue: ValidationQueue, enough: number): Promise<void> {
+    queue.isDeleting = true;
+    let batch: readonly TerminatorRecord[] = [];
+    try {
+      // A router that connects again may have created them again.
+      while (this.#queues.get(router) === queue) {
+        if (queue.invalid.size === 0 || (queue.asked !== undefined && queue.invalid.size < enough)) return;
+        batch = [...queue.invalid.values()].slice(0, DELETE_BATCH);
+        for (const { id } of batch) queue.invalid.delete(id);
+        await this.#delete(router, batch);
+        batch = [];
+      }
+    } catch (error) {
+      const since = this.#parts.now();
+      for (const terminator of [...batch, ...queue.invalid.values()]) {
+        if (!queue.terminators.has(terminator.id)) queue.terminators.set(terminator.id, { terminator, since });
+      }
+      queue.invalid.clear();
+      throw error;
+    } finally {
+      queue.isDeleting = false;
     }
-    this.#ask(router, this.#parts.now());
+  }
+
+  async #delete(router: RouterConnection, invalid: readonly TerminatorRecord[]): Promise<void> {
+    const deleted = new Set(await this.#parts.model.deleteUnchanged(router.id, invalid));
+    for (const id of deleted) this.#parts.costs.forget(id);
+    await this.#again(
+      router,
+      invalid.filter(({ id }) => !deleted.has(id)),
+    );
+    const terminatorIds = [...deleted].slice(0, MAX_LOGGED);
+    const fields = { routerId: router.id, count: deleted.size, terminatorIds };
+    this.#parts.log.info(fields, "terminators their router does not know were deleted");
   }
 }

@@ -1,8 +1,9 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { ChangeRow } from "../../store/changes/change-log-reads.ts";
 import { lockWaits, type TestStore, testStore } from "../../store/testing/test-store.ts";
 import type { ModelContext } from "../context.ts";
-import { createModel } from "../model.ts";
+import { createModel, type Model } from "../model.ts";
 import type { Posture } from "../posture/posture.ts";
 import { testContext } from "../testing/test-context.ts";
 import { ApiSessions } from "./api-sessions.ts";
@@ -87,5 +88,66 @@ describe("what no policy allows ends, unless one allows it again meanwhile:", ()
     expect(await removeUnhosted(interrupted(allow).store, sql`true`)).toBe(0);
     await test.store.pool.query("DELETE FROM service_policy");
     expect(await removeUnhosted(ctx.store, sql`true`)).toBe(1);
+  });
+});
+
+describe("a removal of more terminators than the log hands out rows is told of each of them:", () => {
+  const COUNT = 20_500;
+  const removed = (changes: readonly ChangeRow[], of: string) =>
+    changes.filter(({ kind, op }) => kind === of && op === "delete").map(({ key }) => key);
+  const follow = () => {
+    const changes: ChangeRow[] = [];
+    let resets = 0;
+    const onChanges = (rows: readonly ChangeRow[]) => void changes.push(...rows);
+    const stop = test.store.changes.subscribe({ name: "test", onChanges, onReset: () => void resets++ });
+    return async () => {
+      await test.store.changes.caughtUp();
+      stop();
+      return { changes, resets };
+    };
+  };
+  beforeEach(async () => {
+    await test.store.pool.query(`DELETE FROM replica_lease; INSERT INTO router (id, name, kind) VALUES ('r', 'r', 'edge');
+      INSERT INTO terminator (id, service_id, router_id, host_id, binding, address)
+        SELECT 't' || n, 'v', 'r', 'i', 'edge', 't' FROM generate_series(1, ${COUNT}) AS n`);
+    await test.store.changes.caughtUp();
+  });
+
+  it.each([
+    ["router", "r", (model: Model) => model.routers.delete("r", "edge")],
+    ["service", "v", (model: Model) => model.services.delete("v")],
+  ] as const)("with their %s", async (kind, id, remove) => {
+    const followed = follow();
+    await remove(createModel(ctx));
+    const { changes, resets } = await followed();
+    expect(resets).toBe(0);
+    const gone = removed(changes, "terminator");
+    expect([gone.length, new Set(gone).size]).toEqual([COUNT, COUNT]);
+    expect(changes[0]?.before).toEqual({ routerId: "r", serviceId: "v" });
+    expect(changes.at(-1)).toMatchObject({ kind, key: id, op: "delete" });
+    expect(new Set(changes.map(({ xid }) => xid)).size).toBe(1);
+  });
+
+  it("because their host may not host any more", async () => {
+    const followed = follow();
+    expect(await removeUnhosted(ctx.store, sql`true`)).toBe(COUNT);
+    const { changes, resets } = await followed();
+    expect([resets, removed(changes, "terminator").length]).toEqual([0, COUNT]);
+  });
+
+  it.each([
+    [43, "1 second", 3],
+    [43, "-29 seconds", 3],
+    [43, "-31 seconds", 1],
+    [44, "1 second", 1],
+  ])("while a replica of schema level %d has a lease for %s: %d rows for three", async (level, until, expected) => {
+    await test.store.pool.query(`DELETE FROM terminator WHERE id NOT IN ('t1', 't2', 't3');
+      INSERT INTO replica_lease (instance, replica_id, name, pid, leads, until, level)
+      VALUES ('x', 'x', 'x', 1, false, clock_timestamp() + interval '${until}', ${level})`);
+    const followed = follow();
+    await createModel(ctx).routers.delete("r");
+    const { changes } = await followed();
+    expect(removed(changes, "terminator")).toEqual(["t1", "t2", "t3"]);
+    expect((await logged()).filter(({ kind }) => kind === "terminator")).toHaveLength(expected);
   });
 });

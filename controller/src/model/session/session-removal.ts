@@ -104,7 +104,7 @@ export async function removeTerminators(db: Db, condition: RawBuilder<SqlBool>):
     db,
     sql`WITH gone AS (DELETE FROM terminator t WHERE ${condition} RETURNING t.id, t.router_id, t.service_id)`,
     {
-      changes: [{ kind: "terminator", op: "delete", of: "gone", before: TERMINATOR_BEFORE }],
+      changes: [{ kind: "terminator", op: "delete", of: "gone", before: TERMINATOR_BEFORE, isPacked: true }],
       answer: sql<{ id: string }>`SELECT id FROM gone`,
     },
   );

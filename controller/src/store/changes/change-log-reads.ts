@@ -3,12 +3,13 @@
 import { type Kysely, sql } from "kysely";
 import { Statement } from "../driver/statement.ts";
 import type { EngineTables } from "../schema.ts";
+import { unpacked } from "./packed-changes.ts";
 
 export type ChangeOp = "create" | "update" | "delete";
 
 /** A committed change as readers get it. */
 export interface ChangeRow {
-  /** Text of a 64-bit number; rows are given in this order. */
+  /** Text of a 64-bit number; rows are given in this order. Several changes may have the same. */
   seq: string;
   /** The writing transaction, text of an unsigned 64-bit number. */
   xid: string;
@@ -37,6 +38,8 @@ export type Queryable = Pick<Kysely<EngineTables>, "getExecutor">;
 /** Name of the setting that holds the newest transaction whose rows were pruned. */
 const PRUNED = "change-log-pruned";
 const MAX_ROWS = 20_000;
+/** Changes that are handed out at once: rows may stand for several. */
+const MAX_CHANGES = 100_000;
 export const PRUNE_BATCH = 5_000;
 
 /** The present snapshot of the database, from which {@link readChanges} can go on. */
@@ -91,9 +94,11 @@ export async function readChanges(db: Queryable, since: string, maxRows = MAX_RO
   const row = await readLog(maxRows).first(db as Kysely<EngineTables>, [since, PRUNED]);
   if (!row) throw new Error("the change log could not be read: expected one row, found none");
   const found = row.rows ?? [];
-  if (row.pruned || found.length > maxRows) return { ...presentOf(row), rows: [], reset: true };
+  const lost = { ...presentOf(row), rows: [], reset: true };
+  if (row.pruned || found.length > maxRows) return lost;
   const changes = found.map(({ place: _, at, ...change }) => ({ ...change, at: new Date(at) }));
-  return { ...presentOf(row), rows: changes, reset: false };
+  const rows = unpacked(changes, MAX_CHANGES);
+  return rows === undefined ? lost : { ...presentOf(row), rows, reset: false };
 }
 
 function presentOf({ snapshot, life, is_same_server }: Present) {

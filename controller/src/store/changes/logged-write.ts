@@ -4,6 +4,7 @@ import { type Executor, Statement, withOptions } from "../driver/statement.ts";
 import type { Semantic } from "../schema.ts";
 import type { ApiSessionKind, RevocationType } from "../session-tables.ts";
 import type { Change } from "./change-log.ts";
+import { packedSql } from "./packed-changes.ts";
 
 /** Rows that a statement changes, and how they stand in the change log. */
 export interface LoggedRows {
@@ -17,6 +18,8 @@ export interface LoggedRows {
   readonly before?: Readonly<Record<string, string>>;
   /** Several rows may have the same key: it is logged once. */
   readonly isDistinct?: boolean;
+  /** There may be many: those with the same `before` share rows of the log ({@link packedSql}). Readers get each for itself. */
+  readonly isPacked?: boolean;
 }
 
 interface LoggedWriteOptions<Text> {
@@ -68,7 +71,13 @@ function addOnly(changes: readonly LoggedRows[]): boolean {
 }
 
 function appendSql(changes: readonly LoggedRows[]): string {
-  const selects = changes.map(({ kind, op, of, key = "id", before, isDistinct }) => {
+  const selects = changes.map(({ kind, op, of, key = "id", before, isDistinct, isPacked }) => {
+    if (isPacked) {
+      const shared = Object.values(before ?? {});
+      const state = Object.keys(before ?? {}).map((field, index) => `${literal(field)}, shared${index}`);
+      return `SELECT ${literal(kind)}, key, ${literal(op)}, jsonb_build_object(${state.join(", ")}) || further
+        FROM ${packedSql({ of, key, shared })} packed`;
+    }
     const fields = Object.entries(before ?? {}).map(([field, column]) => `${literal(field)}, ${column}`);
     const state = before === undefined ? "NULL::jsonb" : `jsonb_build_object(${fields.join(", ")})`;
     return `SELECT ${isDistinct ? "DISTINCT " : ""}${literal(kind)}, ${key}, ${literal(op)}, ${state} FROM ${of}`;
