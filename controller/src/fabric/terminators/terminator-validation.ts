@@ -202,14 +202,16 @@ export class TerminatorValidation {
   async #deleteQueued(router: RouterConnection, queue: ValidationQueue, enough: number): Promise<void> {
     queue.isDeleting = true;
     let batch: readonly TerminatorRecord[] = [];
+    let least = enough;
     try {
       // A router that connects again may have created them again.
       while (this.#queues.get(router) === queue) {
-        if (queue.invalid.size === 0 || (queue.asked !== undefined && queue.invalid.size < enough)) return;
+        if (queue.invalid.size === 0 || (queue.asked !== undefined && queue.invalid.size < least)) return;
         batch = [...queue.invalid.values()].slice(0, DELETE_BATCH);
         for (const { id } of batch) queue.invalid.delete(id);
         await this.#delete(router, batch);
         batch = [];
+        least = DELETE_BATCH;
       }
     } catch (error) {
       const since = this.#parts.now();
