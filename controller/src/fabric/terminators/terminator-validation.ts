@@ -11,12 +11,12 @@ const MIN_AGE_MS = 5_000;
 /** One younger than this was created a moment ago: its router is told so. */
 const YOUNG_MS = 30_000;
 const ANSWER_TIMEOUT_MS = 3 * 60_000;
-/** Terminators that are read together: each page sorts all of the router's. */
-const PAGE = 5_000;
+/** Terminators that are read together. Larger pages are faster in sum, but hold up requests. */
+const PAGE = 500;
 /** Terminators per request. */
 const REQUEST_BATCH = 500;
-/** Terminators that are deleted together. */
-const DELETE_BATCH = 5_000;
+/** Terminators that are deleted together: controllers handle what one statement deletes at once. */
+const DELETE_BATCH = 1_000;
 /** Deleted terminators that a line of the log names. */
 const MAX_LOGGED = 100;
 
