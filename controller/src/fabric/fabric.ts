@@ -175,7 +175,7 @@ export class Fabric {
     });
     this.#reports = reports;
     const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, emit, log });
-    const tunnels = new TunnelMessages({ model, circuits: circuitMessages, access, terminators, log });
+    const tunnels = new TunnelMessages({ model, circuits: circuitMessages, access, storeWait, terminators, log });
     const routers = new RouterMessages({ model, identities: this.#identities, life: this.#life, emit, log });
     this.operations = new RouterOperations(mesh, emit);
     const feeds = [this.#sessions, this.#dataModel, this.#validation, this.#controllers];

@@ -13,6 +13,7 @@ import {
 } from "@sallyport/wire";
 import type { CircuitAccess } from "./circuits/circuit-access.ts";
 import { type CircuitMessages, circuitFields } from "./circuits/circuit-messages.ts";
+import type { StoreWait } from "./circuits/store-wait.ts";
 import {
   DenialCode,
   type FabricModel,
@@ -43,6 +44,7 @@ interface TunnelMessagesParts {
   >;
   readonly circuits: CircuitMessages;
   readonly access: CircuitAccess;
+  readonly storeWait: StoreWait;
   readonly terminators: TerminatorMessages;
   readonly log: Logger;
 }
@@ -185,11 +187,11 @@ export class TunnelMessages {
   /** As {@link TunnelMessages.#dial} without a session: the policy itself is asked. */
   #dialV2(router: RouterConnection, body: edgeCtrlPb.CreateTunnelCircuitV2Request, message: Message): void {
     serveCircuitRequest(router, message, async (requestedAt) => {
-      const { circuits, access } = this.#parts;
+      const { circuits, access, storeWait } = this.#parts;
       const { serviceName: name, terminatorInstanceId: instanceId } = body;
       const circuit = await access.whileAllowed(async () => {
         const claim = { routerId: router.id, service: { name }, type: "Dial" } as const;
-        const { service, identityId: clientId } = await this.#authorize(claim);
+        const { service, identityId: clientId } = await storeWait.ask(router.id, () => this.#authorize(claim));
         const peerData = byteMap(body.peerData);
         const request = { service, clientId, instanceId, peerData, requestedAt };
         return circuits.dial(router, { ...request, grant: { kind: "identity" } });

@@ -4,14 +4,12 @@ import {
   EdgeCtrlHeader,
   EdgeCtrlType,
   edgeCtrlPb,
-  encodeControl,
-  type Message,
   silentLogger,
 } from "@sallyport/wire";
 import { describe, expect, test } from "vitest";
 import type { ModelChange } from "../change-port.ts";
 import { DenialCode } from "../ports.ts";
-import { dial, dialHeaders, established, meshPerTest } from "../testing/circuit-mesh.ts";
+import { dial, dialHeaders, dialTunnel, established, meshPerTest } from "../testing/circuit-mesh.ts";
 import { MemoryModel } from "../testing/memory-model.ts";
 import type { ScriptedRouter } from "../testing/scripted-router.ts";
 import { eventually, type TestFabric } from "../testing/test-fabric.ts";
@@ -24,11 +22,6 @@ let net: TestFabric;
 const mesh = meshPerTest((started) => {
   net = started;
 });
-
-const dialTunnel = (router: ScriptedRouter, serviceName = "svc-name"): Promise<Message> => {
-  const body = encodeControl(edgeCtrlPb.CreateTunnelCircuitV2RequestSchema, { serviceName });
-  return router.request({ contentType: EdgeCtrlType.CreateTunnelCircuitV2Request, body });
-};
 
 /** A circuit of router a as a tunneler without sessions. */
 async function tunnelled(a: ScriptedRouter, b: ScriptedRouter): Promise<string> {

@@ -2,7 +2,7 @@ import { EdgeCtrlHeader, EdgeCtrlType, type Message, RetryHint } from "@sallypor
 import { expect, test } from "vitest";
 import { DatabaseUnavailableError } from "../../store/outage.ts";
 import type { Denial, SessionClaim, SessionGrant } from "../ports.ts";
-import { dial, meshPerTest } from "../testing/circuit-mesh.ts";
+import { dial, dialTunnel, meshPerTest } from "../testing/circuit-mesh.ts";
 import type { MemoryModel } from "../testing/memory-model.ts";
 
 const mesh = meshPerTest(() => undefined);
@@ -36,6 +36,24 @@ test("a dial during a short outage of the database is answered when the outage i
   b.acceptRoute(atB.message);
   expect((await answer).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
   expect(asked()).toBe(4);
+});
+
+test("a dial of a tunneling router waits, too", async () => {
+  const { net, a, b } = await mesh();
+  net.model.tunnelSession = { id: "a", token: "t", identityId: "a" } as never;
+  const authorize = net.model.authorizeTunnel.bind(net.model);
+  let asked = 0;
+  net.model.authorizeTunnel = async (claim) => {
+    asked += 1;
+    if (asked < 3) throw away();
+    return authorize(claim);
+  };
+  const answer = dialTunnel(a);
+  const [atA, atB] = [await a.nextRoute(), await b.nextRoute()];
+  a.acceptRoute(atA.message);
+  b.acceptRoute(atB.message);
+  expect((await answer).contentType).toBe(EdgeCtrlType.CreateTunnelCircuitV2Response);
+  expect(asked).toBe(3);
 });
 
 test("a dial that has waited long enough is refused with the reason, and to be tried again", async () => {

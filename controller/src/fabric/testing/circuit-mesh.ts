@@ -3,6 +3,7 @@ import {
   CreateCircuitHeader,
   ctrlPb,
   EdgeCtrlType,
+  edgeCtrlPb,
   encodeControl,
   Headers,
   type Message,
@@ -32,6 +33,12 @@ export function dialHeaders(
 
 export function dial(router: ScriptedRouter, headers: Headers = dialHeaders()): Promise<Message> {
   return router.request({ contentType: EdgeCtrlType.CreateCircuitV2Request, headers });
+}
+
+/** As a tunneler without sessions. */
+export function dialTunnel(router: ScriptedRouter, serviceName = "svc-name"): Promise<Message> {
+  const body = encodeControl(edgeCtrlPb.CreateTunnelCircuitV2RequestSchema, { serviceName });
+  return router.request({ contentType: EdgeCtrlType.CreateTunnelCircuitV2Request, body });
 }
 
 export async function link(from: ScriptedRouter, to: ScriptedRouter, id: string, ms: number): Promise<void> {
