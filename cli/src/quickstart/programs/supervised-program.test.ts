@@ -86,9 +86,13 @@ describe("a program that a quick start runs", () => {
 it.skipIf(process.platform !== "linux")(
   "a process that has ended and that its parent has not asked for does not run",
   async () => {
-    const program = await start("sleep 0 & echo $! > child; exec sleep 60");
+    const program = await start("sh -c 'until [ -e go ]; do sleep 0.01; done' & echo $! > child; exec sleep 60");
     const child = () => Number(existsSync(at("child")) ? readFileSync(at("child"), "utf8") : "0");
     await expect.poll(child, { timeout: 10_000 }).toBeGreaterThan(0);
+    // The shell would have asked for it.
+    const name = () => readFileSync(`/proc/${program.pid}/comm`, "utf8").trim();
+    await expect.poll(name, { timeout: 10_000 }).toBe("sleep");
+    writeFileSync(at("go"), "");
     await expect.poll(() => isRunning(markOf(child())), { timeout: 10_000 }).toBe(false);
     expect(readFileSync(`/proc/${child()}/stat`, "utf8")).toMatch(/\) Z /);
     expect(program.pid !== undefined && isRunning(markOf(program.pid))).toBe(true);
