@@ -10,7 +10,6 @@ import type { TraceOf } from "./circuits/circuit-traces.ts";
 import { DynamicCosts } from "./circuits/costs.ts";
 import { Rerouter } from "./circuits/rerouter.ts";
 import { RouteExchange } from "./circuits/route-exchange.ts";
-import { StoreWait } from "./circuits/store-wait.ts";
 import { DataModelFeed, type DataModelValidation } from "./data-model/data-model-feed.ts";
 import { type EmitEvent, eventFields } from "./fabric-events.ts";
 import { Inspection, type InspectionRequest, type InspectionResult } from "./inspection.ts";
@@ -42,6 +41,7 @@ import { TerminatorMessages } from "./terminators/terminator-messages.ts";
 import { TerminatorSearch } from "./terminators/terminator-search.ts";
 import { TerminatorValidation } from "./terminators/terminator-validation.ts";
 import { TunnelMessages } from "./tunnel-messages.ts";
+import { StoreWait } from "./waiting/store-wait.ts";
 
 /** Longest wait for requests that are being worked on when the fabric closes. */
 const CLOSE_TIMEOUT_MS = 3_000;

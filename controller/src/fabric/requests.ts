@@ -173,11 +173,12 @@ function asEdgeRefusal(router: RouterConnection, { contentType }: Message, err: 
 }
 
 /** The store says once that the database is away. */
+export function failureLevel(error: unknown): "debug" | "error" {
+  return isPassing(error) ? "debug" : "error";
+}
+
 function logFailure(router: RouterConnection, contentType: number, err: unknown): void {
-  router.log[isPassing(err) ? "debug" : "error"](
-    { routerId: router.id, contentType, err },
-    "a router's request failed",
-  );
+  router.log[failureLevel(err)]({ routerId: router.id, contentType, err }, "a router's request failed");
 }
 
 /** As {@link serveEdgeRequest} for fabric requests: `work` returns the text of the successful Result. */

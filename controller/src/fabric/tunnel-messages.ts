@@ -13,7 +13,6 @@ import {
 } from "@sallyport/wire";
 import type { CircuitAccess } from "./circuits/circuit-access.ts";
 import { type CircuitMessages, circuitFields } from "./circuits/circuit-messages.ts";
-import type { StoreWait } from "./circuits/store-wait.ts";
 import {
   DenialCode,
   type FabricModel,
@@ -29,6 +28,7 @@ import { EdgeRefusal, serveCircuitRequest, serveEdgeRequest, serveNotice } from 
 import { onMessage, onRawMessage, read } from "./routers/inbound.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
 import type { TerminatorMessages } from "./terminators/terminator-messages.ts";
+import type { StoreWait } from "./waiting/store-wait.ts";
 
 /** Refusals of a terminator that trying again cannot change. */
 const FINAL_REFUSALS: ReadonlySet<DenialCode> = new Set([

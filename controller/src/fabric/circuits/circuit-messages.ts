@@ -15,17 +15,17 @@ import {
   ProtocolError,
 } from "@sallyport/wire";
 import type { EmitEvent } from "../fabric-events.ts";
-import { DenialCode, type FabricModel, isDenial, isPassing, type SessionGrant } from "../ports.ts";
-import { EdgeRefusal, edgeError, reply, serveCircuitRequest } from "../requests.ts";
+import { DenialCode, type FabricModel, isDenial, type SessionGrant } from "../ports.ts";
+import { EdgeRefusal, edgeError, failureLevel, reply, serveCircuitRequest } from "../requests.ts";
 import { onMessage, onRawMessage, read } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
+import type { StoreWait } from "../waiting/store-wait.ts";
 import type { Circuit, CircuitGrant } from "./circuit.ts";
 import type { CircuitAccess } from "./circuit-access.ts";
 import { type CircuitBuilder, CircuitError, type CircuitRequest } from "./circuit-builder.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import { type PeerData, withDialer } from "./peer-data.ts";
 import type { RouteExchange } from "./route-exchange.ts";
-import type { StoreWait } from "./store-wait.ts";
 
 interface CircuitMessagesParts {
   readonly model: Pick<FabricModel, "authorizeDial" | "authorizeService" | "authorizeTunnel">;
@@ -199,8 +199,7 @@ export class CircuitMessages {
         answer({ contentType: ControlType.CircuitSuccess, headers, body: Buffer.from(circuit.id) });
       } catch (error) {
         const isRefusal = error instanceof EdgeRefusal;
-        const level = isRefusal || isPassing(error) ? "debug" : "error";
-        log[level]({ routerId: router.id, err: error }, "a circuit request failed");
+        log[isRefusal ? "debug" : failureLevel(error)]({ routerId: router.id, err: error }, "a circuit request failed");
         fail(isRefusal ? error.message : EdgeRefusal.ofFailure(error).message);
       }
     }, message.body.length);

@@ -20,7 +20,6 @@ import {
   DenialCode,
   type FabricModel,
   isDenial,
-  isPassing,
   type SessionGrant,
   type TerminatorOutcome,
   type TerminatorRecord,
@@ -28,6 +27,7 @@ import {
 import {
   EdgeRefusal,
   FabricRefusal,
+  failureLevel,
   reply,
   retryHintOf,
   serveEdgeRequest,
@@ -292,8 +292,10 @@ export class TerminatorMessages {
           log.info({ routerId: router.id, code: err.code, reason: err.message }, "a terminator was refused");
           refuse(request.refused(err.code), err);
         } else {
-          const level = isPassing(err) ? "debug" : "error";
-          log[level]({ routerId: router.id, err }, "a terminator could not be stored; the router will try again");
+          log[failureLevel(err)](
+            { routerId: router.id, err },
+            "a terminator could not be stored; the router will try again",
+          );
           refuse(FailedBusy, EdgeRefusal.ofFailure(err));
         }
       }

@@ -1,11 +1,11 @@
 import type { Logger } from "@sallyport/wire";
 import type { DynamicCosts } from "../circuits/costs.ts";
-import { WaitingDials } from "../circuits/waiting-dials.ts";
 import { CircuitFailureCause } from "../fabric-events.ts";
 import type { Mesh } from "../links/mesh.ts";
 import type { FabricOptions } from "../options.ts";
 import type { FabricModel, TerminatorRecord } from "../ports.ts";
 import type { StartGrace } from "../routers/start-grace.ts";
+import { WaitingDials } from "../waiting/waiting-dials.ts";
 import { type Choice, type ChoiceRequest, chooseTerminator } from "./terminator-choice.ts";
 
 /** How often a waiting dial looks for new terminators. */

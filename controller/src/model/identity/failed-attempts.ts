@@ -44,7 +44,7 @@ const PUT = new Statement<never>(`
 const FIND = new Statement<{ count: number; until: Date }>("SELECT count, until FROM failed_attempt WHERE key = $1");
 const FORGET = new Statement<never>("DELETE FROM failed_attempt WHERE key = $1");
 
-/** Milliseconds until another attempt may come; 0 for now. */
+/** Milliseconds until another attempt may come; 0 when it may come at once. */
 export async function waitFor(db: Executor, rates: readonly CountedRate[]): Promise<number> {
   if (rates.length === 0) return 0;
   const row = await WAIT.first(db, [rates.map(({ key }) => key), rates.map(({ roomMs }) => roomMs)]);

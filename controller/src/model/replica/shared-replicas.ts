@@ -4,7 +4,7 @@ import type { Logger } from "@sallyport/wire";
 import { type RawBuilder, sql } from "kysely";
 import { loggedWrite } from "../../store/changes/logged-write.ts";
 import { DatabaseUnavailableError } from "../../store/outage.ts";
-import { QUIET_MS } from "../../store/upgrade/migrate.ts";
+import { QUIET_MS } from "../../store/replicas/lease.ts";
 import type { Db, ModelStore } from "../context.ts";
 import { type Replica, type ReplicaRecord, type ReplicaSet, stillRuns } from "./replica-set.ts";
 

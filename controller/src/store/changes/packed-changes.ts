@@ -2,13 +2,12 @@
  * Changes of many entities in one row of the change log. A removal of 40,000 terminators is then a few hundred rows, which every controller reads at once.
  * Source: docs/protocol/replicas.md, "Freshness".
  */
+import { QUIET_MS } from "../replicas/lease.ts";
 
 /** Entities in one row. */
 const PACK = 500;
 /** The schema level of the first program that reads such rows. */
 const READ_FROM_LEVEL = 44;
-/** How long a replica may not know that its lease ran out (docs/protocol/replicas.md, "Upgrades"). */
-const QUIET = "30 seconds";
 
 /** The field of `before` that holds the further keys. Readers of the log never see it. */
 const FURTHER = "furtherKeys";
@@ -28,7 +27,7 @@ export function packedSql({ of, key, shared }: PackedPart): string {
   const columns = shared.map((column, index) => `${column} AS shared${index}`);
   const group = shared.map((_, index) => `shared${index}`).join(", ");
   const size = `(SELECT CASE WHEN EXISTS (SELECT 1 FROM replica_lease
-    WHERE level < ${READ_FROM_LEVEL} AND until > clock_timestamp() - interval '${QUIET}') THEN 1 ELSE ${PACK} END)`;
+    WHERE level < ${READ_FROM_LEVEL} AND until > clock_timestamp() - make_interval(secs => ${QUIET_MS / 1_000})) THEN 1 ELSE ${PACK} END)`;
   return `(SELECT keys[1] AS key, ${group},
       CASE WHEN cardinality(keys) = 1 THEN '{}'::jsonb ELSE jsonb_build_object('${FURTHER}', keys[2:]) END AS further
     FROM (SELECT array_agg(key ORDER BY key) AS keys, ${group} FROM (

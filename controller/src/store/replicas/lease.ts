@@ -10,6 +10,8 @@ export const RENEW_MS = 500;
 const RENEWAL_ANSWER_MS = 2_000;
 /** How long a process has no lease before others take over what it had: it may come back. */
 export const TAKEOVER_MS = 2_000;
+/** Longer than a statement of a lease's connection can take at the server after its process last knew that it had a lease. */
+export const QUIET_MS = 30_000;
 /** The two halves of the key of the advisory lock that the leader holds. A controller that runs alone holds the same one. */
 export const LEADER_LOCK = [0x5a11_0002, 1] as const;
 /** Key of an advisory lock: those who change the schema hold it exclusively, those whom that would hurt hold it shared. */

@@ -2,7 +2,7 @@ import { Backoff, pause } from "@sallyport/async";
 import { type Logger, silentLogger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import { heldBy } from "../postgres/holder-lock.ts";
-import { SCHEMA_LOCK } from "../replicas/lease.ts";
+import { QUIET_MS, SCHEMA_LOCK } from "../replicas/lease.ts";
 import { levelOf, type Migration } from "./migration.ts";
 import {
   readSchema,
@@ -46,8 +46,6 @@ export interface Migrated {
 
 /** Serializes those who migrate. */
 const MIGRATION_LOCK = 0x5a11_0001;
-/** Longer than a statement of a lease's connection can take at the server after its process last knew that it had a lease. */
-export const QUIET_MS = 30_000;
 /** How long a statement waits for a table: requests for the same one wait behind it. Longer than PostgreSQL takes to end an autovacuum that is in the way. */
 const TABLE_WAIT = "2s";
 /** Codes of PostgreSQL for a lock that was not given in time, and for a deadlock. */

@@ -137,7 +137,7 @@ function filesOf(resource: NetworkResource, managed: ManagedNetwork, { parts, re
   for (const [ordinal, { text }] of own.entries()) texts[fileOf(replicaName(resource, ordinal))] = text;
   // The others differ from the first one by what follows from the spec: one more is no reason to start those again that run.
   const assigned = areAssigned(managed) ? replicas.map(formatHostPort) : [];
-  return { texts, hash: own[0]?.hash ?? shared.hash, drainMs: own[0]?.drainMs ?? drainMs, assigned };
+  return { texts, hash: own[0]?.hash ?? shared.hash, drainMs, assigned };
 }
 
 /**

@@ -6,7 +6,7 @@ const PATIENCE_MS = 3_000;
 const PAUSES = { firstMs: 100, maxMs: 500 };
 
 /** Whether a network has other controllers, which go on when one of them ends. */
-export function hasSeveralControllers({ spec, status }: Pick<NetworkResource, "spec" | "status">): boolean {
+function hasSeveralControllers({ spec, status }: Pick<NetworkResource, "spec" | "status">): boolean {
   return (spec.managed?.replicas ?? 1) > 1 || (status.controllers?.length ?? 0) > 1;
 }
 
