@@ -17,6 +17,8 @@ export interface UpgradedBy {
    * the session has a newer one. Counts as use of the session.
    */
   isStillAllowed(): Promise<boolean>;
+  /** Does work of a request that came over the connection. Before its answer may go out, the other controllers know what it has written: this waits for them. */
+  within<T>(work: () => Promise<T>): Promise<T>;
 }
 
 /** Something that takes over connections asked for under one path. */
@@ -55,7 +57,8 @@ export async function upgrade(
   };
   try {
     const session = await find();
-    context.connections.usedBy(message.socket, callerOf(info.remoteIp, session));
+    const caller = callerOf(info.remoteIp, session);
+    context.connections.usedBy(message.socket, caller);
     if (socket.destroyed) return;
     target.accept(message, socket, head, {
       session,
@@ -69,6 +72,7 @@ export async function upgrade(
           return !(error instanceof ApiError && error.status === 401);
         }
       },
+      within: (work) => context.within({ signal, caller }, work),
     });
   } catch (error) {
     refuse(context, socket, requestId, remoteAddressOf(message), error);

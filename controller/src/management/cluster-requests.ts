@@ -39,7 +39,7 @@ export function clusterRequests({ replicas, log }: Pick<ManagementParts, "replic
       ManagementType.ClusterRemoveMember,
       refusing(async (message, channel) => {
         const id = message.headers.getString(ClusterHeader.MemberId) ?? "";
-        await membership.remove(id);
+        await channel.within(() => membership.remove(id));
         channel.replyResult(message, true, `controller ${id} was removed`);
       }),
     ],

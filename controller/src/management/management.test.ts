@@ -1,5 +1,7 @@
 import { once } from "node:events";
 import {
+  BaseHeader,
+  BaseType,
   ClusterHeader,
   ControlType,
   ctrlPb,
@@ -31,6 +33,8 @@ let replicas: ChangingReplicas;
 let management: Management;
 let api: TestApi;
 let admin: ManagementClient;
+/** Called after the work of a request, before its answer. */
+let known: () => Promise<void>;
 
 beforeAll(async () => {
   database = await testStore();
@@ -56,7 +60,16 @@ beforeEach(async () => {
     dataModelProblems: async () => ["service s is stale"],
     log: silentLogger,
   });
-  api = await startTestApi({ handlers: {}, upgrades: [management] });
+  known = async () => {};
+  api = await startTestApi({
+    handlers: {},
+    upgrades: [management],
+    within: async (_request, work) => {
+      const done = await work();
+      await known();
+      return done;
+    },
+  });
   admin = await connect("admin");
 });
 afterEach(async () => {
@@ -180,6 +193,10 @@ describe("event streams", () => {
 
 describe("requests about routers", () => {
   const forRouter = (id: string) => new Headers().setString(ManagementHeader.RouterId, id);
+  const removal = (id: string) => ({
+    contentType: ManagementType.ClusterRemoveMember,
+    headers: new Headers().setString(ClusterHeader.MemberId, id),
+  });
 
   it("inspects the controller and routers", async () => {
     const router = await fabric.connect("r1");
@@ -230,6 +247,29 @@ describe("requests about routers", () => {
     expect(await admin.result(leave)).toMatchObject({ ok: true });
   });
 
+  it.each([
+    ["quiesces a router", { contentType: ManagementType.QuiesceRouter, headers: forRouter("r1") }],
+    ["decommissions a router", { contentType: ManagementType.DecommissionRouter, headers: forRouter("r1") }],
+    ["removes a controller", removal("c2")],
+  ])("%s, and answers when the other controllers know of it", async (_what, request) => {
+    await fabric.connect("r1");
+    replicas.isShared = true;
+    replicas.set([testReplica("c1", 1), testReplica("c2", 2, { isLive: false })]);
+    const isDone = Promise.withResolvers<void>();
+    const areTold = Promise.withResolvers<void>();
+    known = () => {
+      isDone.resolve();
+      return areTold.promise;
+    };
+    const sequence = admin.send(request);
+    await isDone.promise;
+    await admin.request({ contentType: BaseType.Ping });
+    expect(admin.count).toBe(0);
+    areTold.resolve();
+    const answer = await admin.next("the answer", ({ replyFor }) => replyFor === sequence);
+    expect(answer.headers.getBool(BaseHeader.ResultSuccess)).toBe(true);
+  });
+
   it("writes snapshots, and says that it is no cluster", async () => {
     expect(await admin.result({ contentType: ManagementType.SnapshotDatabase })).toEqual({
       ok: true,
@@ -251,13 +291,9 @@ describe("requests about routers", () => {
       { ...common, id: "c1", address: "tls:localhost:1", isLeader: true, isConnected: true },
       { ...common, id: "c2", address: "tls:localhost:2", isLeader: false, isConnected: false },
     ]);
-    const remove = (id: string) => ({
-      contentType: ManagementType.ClusterRemoveMember,
-      headers: new Headers().setString(ClusterHeader.MemberId, id),
-    });
-    expect(await admin.result(remove("c2"))).toEqual({ ok: true, text: "controller c2 was removed" });
+    expect(await admin.result(removal("c2"))).toEqual({ ok: true, text: "controller c2 was removed" });
     expect(replicas.removed).toEqual(["c2"]);
-    expect(await admin.result(remove("c1"))).toEqual({
+    expect(await admin.result(removal("c1"))).toEqual({
       ok: false,
       text: "ENTITY_CAN_NOT_BE_DELETED: controller c1 runs: stop it first, then remove it",
     });

@@ -81,7 +81,11 @@ export class Management implements Upgrade {
     }
     this.#server.handleUpgrade(message, socket, head, (ws) => {
       const label = `management of ${by.session.identityId} from ${by.remoteAddress}`;
-      const channel = new WebSocketChannel({ socket: ws, label, maxMessage: MAX_MESSAGE_BYTES, log: this.#log });
+      const channel = new WebSocketChannel({
+        ...{ socket: ws, label, maxMessage: MAX_MESSAGE_BYTES },
+        within: (work) => by.within(work),
+        log: this.#log,
+      });
       this.#open(channel, by);
     });
   }

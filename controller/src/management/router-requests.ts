@@ -29,7 +29,7 @@ export function routerRequests(parts: ManagementParts): [number, ManagementHandl
   const answering =
     (work: (message: Message) => Promise<RequestOutcome>): ManagementHandler =>
     async (message, channel) => {
-      const { ok, text } = await work(message);
+      const { ok, text } = await channel.within(() => work(message));
       log.info(
         { channel: channel.label, contentType: message.contentType, ok, text: text.slice(0, 200) },
         "management request",

@@ -13,6 +13,7 @@ import {
   ReflectedHeaders,
 } from "@sallyport/wire";
 import type { WebSocket } from "ws";
+import type { UpgradedBy } from "../http/upgrade.ts";
 
 /** What a handler throws is logged; its request stays without an answer. */
 export type ManagementHandler = (message: Message, channel: WebSocketChannel) => void | Promise<void>;
@@ -23,6 +24,7 @@ export interface WebSocketChannelOptions {
   readonly label: string;
   /** Largest message that is taken, in bytes. */
   readonly maxMessage: number;
+  readonly within: UpgradedBy["within"];
   readonly log: Logger;
 }
 
@@ -39,6 +41,8 @@ const GOING_AWAY = 1001;
 /** A channel on a WebSocket: each binary message is one frame, and there is no hello. Source: docs/protocol/management.md. */
 export class WebSocketChannel {
   readonly label: string;
+  /** Does the work of a request that may write: before the answer to it, other controllers know what it has written. */
+  readonly within: UpgradedBy["within"];
   readonly #socket: WebSocket;
   readonly #log: Logger;
   readonly #handlers = new Map<number, ManagementHandler>();
@@ -52,8 +56,9 @@ export class WebSocketChannel {
   #lastSign = performance.now();
   #isClosed = false;
 
-  constructor({ socket, label, maxMessage, log }: WebSocketChannelOptions) {
+  constructor({ socket, label, maxMessage, within, log }: WebSocketChannelOptions) {
     this.label = label;
+    this.within = within;
     this.#socket = socket;
     this.#log = log;
     this.#frames = new FrameParser({ maxHeaders: 65_536, maxBody: maxMessage }, (frame) =>

@@ -7,6 +7,7 @@ import { TestAuthority } from "@sallyport/wire/testing";
 import type { ApiHandlers, ApiSessionContext, Authenticate } from "../context.ts";
 import type { Endpoint } from "../endpoints.ts";
 import type { HttpLimits } from "../limits.ts";
+import type { Within } from "../reply.ts";
 import { type HttpApi, startHttp } from "../server.ts";
 import type { Upgrade } from "../upgrade.ts";
 
@@ -60,6 +61,7 @@ export async function startTestApi(o: {
   limits?: Partial<HttpLimits>;
   upgrades?: readonly Upgrade[];
   endpoints?: readonly Endpoint[];
+  within?: Within;
   allowedOrigins?: readonly string[];
 }): Promise<TestApi> {
   const authority = await TestAuthority.create();
@@ -93,6 +95,7 @@ export async function startTestApi(o: {
     allowedOrigins: o.allowedOrigins,
     upgrades: o.upgrades,
     endpoints: o.endpoints,
+    ...(o.within !== undefined && { within: o.within }),
   });
 
   const open = async (options: ConnectionOptions = {}): Promise<TLSSocket> => {

@@ -27,14 +27,14 @@ interface TerminatorFinding {
 
 /** Asks routers whether stored terminators exist there; deletes those that do not when that is asked for. */
 export function terminators(parts: ManagementParts) {
-  return validation(ManagementType.ValidateTerminators, async (message) => {
+  return validation(ManagementType.ValidateTerminators, async (message, channel) => {
     const { filter, fixInvalid } = decodeControl(mgmtPb.ValidateTerminatorsRequestSchema, message.body);
     const rows = await select(parts, filter);
     return {
       count: rows.length,
       run: (report, isStopped) =>
         eachOf(batchesOf(rows), isStopped, async (batch) => {
-          const findings = await ask(parts, batch, fixInvalid);
+          const findings = await channel.within(() => ask(parts, batch, fixInvalid));
           for (const row of batch) {
             const finding = findings.get(row.id) ?? unknown("the router gave no answer about it in time");
             await report(encodeControl(mgmtPb.TerminatorDetailSchema, { ...describe(row), ...finding }));

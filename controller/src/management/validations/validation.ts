@@ -32,7 +32,7 @@ interface Validation {
 /** Answers a request of `type` with the number of results, and sends these as they are found. */
 export function validation(
   type: number,
-  prepare: (message: Message) => Promise<Validation>,
+  prepare: (message: Message, channel: WebSocketChannel) => Promise<Validation>,
 ): readonly [number, ManagementHandler] {
   const respond = (to: Message, channel: WebSocketChannel, count: number | undefined, message = "") => {
     const response = { success: count !== undefined, message, count: BigInt(count ?? 0) };
@@ -44,7 +44,7 @@ export function validation(
     async (message, channel) => {
       let ready: Validation;
       try {
-        ready = await prepare(message);
+        ready = await prepare(message, channel);
       } catch (error) {
         if (!(error instanceof ApiError || error instanceof ProtocolError)) throw error;
         respond(message, channel, undefined, reasonOf(error));
