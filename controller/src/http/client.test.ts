@@ -110,6 +110,34 @@ describe("the typed client against the server", () => {
     client.close();
   });
 
+  test("a call under way fails when its client is closed, and is not made again", async () => {
+    const authority = await TestAuthority.create();
+    const { certPem: cert, keyPem: key } = await authority.identity("localhost");
+    let asked = 0;
+    const server = createServer({ cert, key }, (_request, response) => {
+      asked += 1;
+      // The next request comes over the same connection, and gets no answer.
+      if (asked === 1) response.writeHead(200, { "content-type": "application/pkcs7-mime" }).end("MIIB");
+      else server.emit("unanswered");
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const client = createClient("client", { baseUrl: `https://localhost:${port}`, ca: authority.certPem });
+    try {
+      await client.listWellKnownCas();
+      const unanswered = once(server, "unanswered");
+      const refused = expect(client.listWellKnownCas()).rejects.toThrow("socket hang up");
+      await unanswered;
+      client.close();
+      await refused;
+      expect(asked).toBe(2);
+    } finally {
+      client.close();
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+
   test("creates over no connection that has rested, whose end a busy process would read too late", async () => {
     const rested = await startTestApi({
       sessions: [testSession("admin", { isAdmin: true })],

@@ -53,6 +53,7 @@ interface HttpsCall {
 export class HttpsCaller {
   readonly #agent: RestAgent;
   readonly #timeoutMs: number;
+  #isClosed = false;
 
   constructor({ ca, cert, key, tls, connect, timeoutMs }: HttpsOptions) {
     const credentials = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
@@ -72,13 +73,15 @@ export class HttpsCaller {
       return await send();
     } catch (error) {
       // The server may have closed a kept connection just then; nothing was lost if the call can be repeated.
-      if (!(error instanceof StaleConnectionError) || !isRepeatable) throw transportError(url, error);
+      const canRepeat = error instanceof StaleConnectionError && isRepeatable && !this.#isClosed;
+      if (!canRepeat) throw transportError(url, error);
       return await send().catch((second: unknown) => Promise.reject(transportError(url, second)));
     }
   }
 
   /** Ends the kept-alive connections. Calls under way fail. */
   close(): void {
+    this.#isClosed = true;
     this.#agent.destroy();
   }
 }
