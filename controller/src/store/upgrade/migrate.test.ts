@@ -136,7 +136,9 @@ it("a backup begins after a schema change that is made, and has what it made", a
     const file = join(folder, "one");
     const backup = writeBackup({ connection: database.connection, file });
     await lockWaits(stores[0]!.db, 1);
-    await holder.query("CREATE TABLE late (n int); INSERT INTO late VALUES (1); SELECT pg_advisory_unlock_all()");
+    await holder.query("CREATE TABLE late (n int); INSERT INTO late VALUES (1)");
+    // Not with the statements before: they are one transaction, which is committed after the last of them.
+    await holder.query("SELECT pg_advisory_unlock_all()");
     await backup;
     expect((await verifyBackup(file)).tables.map(({ name }) => name)).toContain("late");
   } finally {
