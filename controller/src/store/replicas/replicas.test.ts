@@ -194,6 +194,8 @@ it("what a replica without a lease has written another one, which has not heard 
 it("in a new life of the database everything is loaded again", async () => {
   const one = await replica("one");
   const onReset = vi.fn();
+  // Not from memory: it may have read nothing since the first life began.
+  await one.changes.hinted();
   one.changes.subscribe({ name: "test", onChanges: () => undefined, onReset });
   await one.changes.caughtUp();
   // As after a failover: the server is on another timeline than the epoch.
